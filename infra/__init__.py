@@ -1,0 +1,1 @@
+"""The CDK app, and the same stack on one machine."""

@@ -1,0 +1,1 @@
+"""The synthesized stack, run on one machine."""

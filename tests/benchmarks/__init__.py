@@ -1,0 +1,1 @@
+"""The budgets of the design, each measured."""

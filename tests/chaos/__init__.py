@@ -1,0 +1,1 @@
+"""Kills, freezes and lost servers, with the guarantee checked after each."""

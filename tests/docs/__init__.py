@@ -1,0 +1,1 @@
+"""Every snippet of the documentation runs."""

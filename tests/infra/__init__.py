@@ -1,0 +1,1 @@
+"""The synthesized stack, and its copy on one machine."""

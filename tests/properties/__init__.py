@@ -1,0 +1,1 @@
+"""Histories made by a generator, and the rules that hold in each."""

@@ -1,0 +1,1 @@
+"""Functions under the genuine Lambda runtime client."""

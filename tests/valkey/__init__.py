@@ -1,0 +1,1 @@
+"""Behaviour that only a real Valkey can show."""

@@ -1,0 +1,42 @@
+"""The servers that the fixtures start are the real thing, and empty."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from redis.exceptions import NoScriptError
+
+if TYPE_CHECKING:
+    from redis import Redis
+    from redis.cluster import RedisCluster
+
+
+@pytest.mark.parametrize("visit", ["first", "second"])
+def test_each_test_finds_an_empty_valkey(valkey: Redis, visit: str) -> None:
+    found = valkey.dbsize()
+
+    valkey.set("left behind", visit)
+
+    assert found == 0
+
+
+def test_each_test_finds_an_empty_script_cache(valkey: Redis) -> None:
+    sha = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"
+
+    with pytest.raises(NoScriptError):
+        valkey.evalsha(sha, 0)
+
+
+def test_the_server_is_valkey_and_keeps_nothing_on_disk(valkey: Redis) -> None:
+    assert valkey.info("server")["server_name"] == "valkey"
+    assert valkey.config_get("save") == {"save": ""}
+
+
+def test_the_cluster_owns_every_slot(valkey_cluster: RedisCluster) -> None:
+    valkey_cluster.set("a", "1")
+    valkey_cluster.set("b", "2")
+
+    values = [valkey_cluster.get("a"), valkey_cluster.get("b")]
+
+    assert values == [b"1", b"2"]
