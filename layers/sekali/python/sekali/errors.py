@@ -1,0 +1,243 @@
+"""Name everything that can go wrong, in one tree.
+
+::
+
+    SekaliError
+     ├── SettingInvalid      an environment variable is missing or out of bounds
+     ├── PartialBatchOff     the event source would delete failed messages
+     ├── KeyInvalid          a key, a job name or an id cannot be used
+     ├── PermanentError      raised by jobs: trying again cannot help
+     │    ├── MessageInvalid       the message breaks the contract
+     │    └── ResultUnencodable    the job returned something that is not JSON
+     ├── ValueUnreadable     a stored value is foreign, old or damaged: a miss
+     ├── LeaseLost           the lease of this key is no longer ours
+     ├── LoadTimeout         waited for another holder as long as allowed
+     ├── SharedUnavailable   the shared cache did not answer
+     └── StoreUnavailable    the durable store did not answer
+
+A message says which name broke which rule with which value. It never holds a payload, a result or a
+secret, and a long value is cut. Every class keeps its data as attributes, and as its arguments, so
+that a copied or pickled error is whole.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+_SHOWN_CHARACTERS = 80
+
+MessageFault = Literal[
+    "not_json",
+    "not_object",
+    "empty",
+    "wrong_version",
+    "missing_field",
+    "wrong_type",
+    "unknown_job",
+    "payload_rejected",
+]
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    if len(text) <= _SHOWN_CHARACTERS:
+        return text
+    return f"{text[:_SHOWN_CHARACTERS]}… ({len(text)} characters)"
+
+
+class SekaliError(Exception):
+    """Stand above every error that this library raises on purpose."""
+
+
+class SettingInvalid(SekaliError):
+    """Refuse an environment variable.
+
+    Raised by `Settings.from_env`, before anything is connected. Correct the function's environment;
+    the infrastructure sets these variables, so a wrong one is a deployment fault.
+    """
+
+    def __init__(self, variable: str, rule: str, value: str | None) -> None:
+        """Keep what is wrong; `value` is None where the variable is not set."""
+        super().__init__(variable, rule, value)
+        self.variable = variable
+        self.rule = rule
+        self.value = value
+
+    def __str__(self) -> str:
+        """Say `SEKALI_LEASE_SECONDS must be between 1 and 900, got '0'`."""
+        found = "it is not set" if self.value is None else f"got {_shown(self.value)}"
+        return f"{self.variable} {self.rule}, {found}"
+
+
+class PartialBatchOff(SekaliError):
+    """Refuse to work where a failed message would be deleted.
+
+    Raised by the worker at its first batch. Without partial batch responses Lambda ignores the list
+    of failures and deletes every message of the batch. Switch `ReportBatchItemFailures` on at the
+    event source mapping and let the stack set SEKALI_PARTIAL_BATCH.
+    """
+
+    def __str__(self) -> str:
+        """Tell the remedy."""
+        return (
+            "SEKALI_PARTIAL_BATCH must be true: without ReportBatchItemFailures on the event "
+            "source mapping Lambda deletes the messages that failed"
+        )
+
+
+class KeyInvalid(SekaliError):
+    """Refuse a key, a job name or an id.
+
+    Raised where a key name is built. Correct the text; `what` tells which of them it is.
+    """
+
+    def __init__(self, what: str, rule: str, value: object) -> None:
+        """Keep what was refused and why."""
+        super().__init__(what, rule, value)
+        self.what = what
+        self.rule = rule
+        self.value = value
+
+    def __str__(self) -> str:
+        """Say `job name must match …, got 'a b'`."""
+        return f"{self.what} {self.rule}, got {_shown(self.value)}"
+
+
+class PermanentError(SekaliError):
+    """Tell the worker that trying again cannot help.
+
+    Raised by a job (or a subclass of it by the library). The worker sends the message to the dead
+    letter queue with this error's class and text, and never runs the body again for that id.
+    """
+
+
+class MessageInvalid(PermanentError):
+    """Refuse a message that breaks the contract.
+
+    Raised while a record is decoded or checked against its job. The record fails alone and becomes
+    a dead letter; correct the producer and redrive it.
+    """
+
+    def __init__(self, reason: MessageFault, field: str, rule: str, value: object) -> None:
+        """Keep the fault; `value` is a type name or a short field, never the payload itself."""
+        super().__init__(reason, field, rule, value)
+        self.reason = reason
+        self.field = field
+        self.rule = rule
+        self.value = value
+
+    def __str__(self) -> str:
+        """Say `wrong_type: id must be text, got 'int'`."""
+        return f"{self.reason}: {self.field} {self.rule}, got {_shown(self.value)}"
+
+
+class ResultUnencodable(PermanentError):
+    """Refuse a result that JSON cannot carry exactly.
+
+    Raised after the body ran, before anything is stored. Return text, numbers, booleans, None,
+    lists and dictionaries with text keys. `path` shows where in the result (`$.rows[3].day`).
+    """
+
+    def __init__(
+        self, job: str, type_name: str, path: str = "$", rule: str = "is not JSON"
+    ) -> None:
+        """Keep the place and the type, never the result."""
+        super().__init__(job, type_name, path, rule)
+        self.job = job
+        self.type_name = type_name
+        self.path = path
+        self.rule = rule
+
+    def __str__(self) -> str:
+        """Say `result of 'monthly-delays': datetime at $.rows[3].day is not JSON`."""
+        return f"result of {self.job!r}: {self.type_name} at {self.path} {self.rule}"
+
+
+class ValueUnreadable(SekaliError):
+    """Turn a stored value that cannot be trusted into a miss.
+
+    Raised by the codec, caught by the tiers and counted under its reason; no caller sees it.
+    """
+
+    def __init__(self, reason: Literal["version", "key", "checksum", "garbage"]) -> None:
+        """Keep the reason."""
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        """Say which check failed."""
+        return f"the stored value is unreadable: {self.reason}"
+
+
+class LeaseLost(SekaliError):
+    """Tell a holder that its lease went to somebody else, or ended.
+
+    Raised by `lease.ensure()` and by writes that need the lease. Stop: whatever is written now
+    would not count. The message comes back and meets the newer holder's result.
+    """
+
+    def __init__(self, key: str, owner: str | None = None) -> None:
+        """Keep the key and, where it is known, the newer owner."""
+        super().__init__(key, owner)
+        self.key = key
+        self.owner = owner
+
+    def __str__(self) -> str:
+        """Name the key and the newer owner."""
+        holder = "nobody known" if self.owner is None else repr(self.owner)
+        return f"the lease of {_shown(self.key)} is lost, its owner now is {holder}"
+
+
+class LoadTimeout(SekaliError):
+    """End the wait for a value that another holder is computing.
+
+    Raised by `get_or_load` at its bound, where the policy is neither to load nor to serve stale.
+    Try again later, or allow one of the two.
+    """
+
+    def __init__(self, key: str, waited_seconds: float) -> None:
+        """Keep the key and the time spent waiting."""
+        super().__init__(key, waited_seconds)
+        self.key = key
+        self.waited_seconds = waited_seconds
+
+    def __str__(self) -> str:
+        """Name the key and the wait."""
+        waited = f"{self.waited_seconds:.3f} s"
+        return f"no value of {_shown(self.key)} after waiting {waited} for its holder"
+
+
+class SharedUnavailable(SekaliError):
+    """Tell that the shared cache did not answer in time.
+
+    Raised by the one door to it, on connection failures and time-outs. The tiers and the worker
+    catch it and follow their degraded policy.
+    """
+
+    def __init__(self, operation: str, cause: str) -> None:
+        """Keep what was asked and why it failed; `cause` holds no address and no credential."""
+        super().__init__(operation, cause)
+        self.operation = operation
+        self.cause = cause
+
+    def __str__(self) -> str:
+        """Name the operation and the cause."""
+        return f"the shared cache is unavailable: {self.operation} failed with {self.cause}"
+
+
+class StoreUnavailable(SekaliError):
+    """Tell that the durable store did not answer, or that its answer is unknown.
+
+    Raised by the store after its own retries. Repeating the same call is safe; the worker does so
+    within its time and then gives the message back.
+    """
+
+    def __init__(self, operation: str, cause: str) -> None:
+        """Keep what was asked and why it failed."""
+        super().__init__(operation, cause)
+        self.operation = operation
+        self.cause = cause
+
+    def __str__(self) -> str:
+        """Name the operation and the cause."""
+        return f"the durable store is unavailable: {self.operation} failed with {self.cause}"

@@ -1,0 +1,339 @@
+"""The message contract: what a producer may put on the queue.
+
+A body is a JSON object. With the field `sekali` it is an *envelope*, whose fields are
+
+    sekali       1, the version of this contract
+    id           who asks: 1 to 512 characters
+    payload      an object, handed to the job as it is
+    name         which job; may be left out when the worker has only one
+    key          what is computed, where that is not to be derived from the payload
+    enqueued_at  unix seconds at which the producer sent it
+    first_sent   unix seconds of the first send; written into delayed copies
+    attempt      how many times people put the job on the queue (a redrive adds one)
+    deferrals    how many delayed copies stand between this message and the original
+    trace        an X-Ray header, for copies; the producer sets AWSTraceHeader instead
+    rearm        the fence of the dead letter that is redriven by this message
+
+and other fields are ignored, so that version 1 can grow. Without `sekali` the whole object
+is the payload (*plain body*): the name is the message attribute `sekali.job` or the worker's only
+job, the id is the message attribute `sekali.id` or is derived from name and payload, so that two
+sends of one plain body are one job.
+
+What the worker sends itself, copies and dead letters, is in `outgoing`. Nothing here connects to
+anything or reads a clock.
+"""
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from sekali.errors import MessageInvalid
+
+VERSION = 1
+MAX_ID_CHARS = 512
+JOB_ATTRIBUTE = "sekali.job"
+ID_ATTRIBUTE = "sekali.id"
+REASON_ATTRIBUTE = "sekali.reason"
+FENCE_ATTRIBUTE = "sekali.fence"
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+# SQS takes XML characters only; JSON text may still name the others by an escape.
+NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+# Deeper than any real payload, and far from where walking it would exhaust the stack.
+_MAX_DEPTH = 100
+# Fences are doubles on the server; from here on they would not be exact.
+_MAX_EXACT = 2**53
+_NOTHING: Mapping[str, object] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One decoded record.
+
+    Times are unix seconds. `first_sent` is never later than the queue's own time of the send and is
+    kept by copies: it is what the age of shared state is compared with. `enqueued_at` is when the
+    present wait began: the first send, or the redrive of a dead letter.
+    """
+
+    id: str
+    name: str
+    payload: Mapping[str, object]
+    key: str | None = None
+    first_sent: float
+    enqueued_at: float
+    attempt: int = 1
+    deferrals: int = 0
+    trace: str | None = None
+    rearm: int = 0
+    id_given: bool = True
+    message_id: str = ""
+    receipt_handle: str = ""
+    group_id: str | None = None
+    receive_count: int = 1
+    body: str = ""
+    attributes: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether this message is a delayed copy of an earlier one."""
+        return self.deferrals > 0
+
+
+def decode(
+    record: Mapping[str, object],
+    *,
+    default_job: str | None,
+    jobs: Collection[str] | None = None,
+    received_at: float = 0.0,
+) -> Message:
+    """Read one record of an SQS event.
+
+    Args:
+        record: as Lambda hands it over (`body`, `attributes`, `messageAttributes`, `messageId`).
+        default_job: the job of a message that names none; None where there are several.
+        jobs: the names the worker knows; None skips that check.
+        received_at: stands in for the time of the send where the record has none.
+
+    Raises:
+        MessageInvalid: the producer's mistake, permanent; `reason` and `field` say which.
+    """
+    text = record.get("body")
+    body = _parse(text)
+    attributes = as_mapping(record.get("messageAttributes"))
+    system = as_mapping(record.get("attributes"))
+    enveloped = "sekali" in body
+    if enveloped:
+        _check_version(body["sekali"])
+    envelope = body if enveloped else _NOTHING
+    given_id = _given_id(body, attributes)
+    name = _name(envelope, attributes, default_job=default_job, jobs=jobs)
+    payload = _payload(envelope) if enveloped else body
+    redriven = REASON_ATTRIBUTE in attributes
+
+    said_at = _seconds(envelope, "enqueued_at")
+    sent_at = sent_seconds(system)
+    if sent_at is None:
+        sent_at = received_at if said_at is None else said_at
+    said_first = _seconds(envelope, "first_sent")
+    deferrals = _count(envelope, "deferrals", default=0)
+    trace = envelope.get("trace")
+    if trace is None:
+        trace = system.get("AWSTraceHeader")
+    return Message(
+        id=derive_id(name, payload) if given_id is None else given_id,
+        name=name,
+        payload=payload,
+        key=None if envelope.get("key") is None else _text(envelope["key"], "key"),
+        first_sent=sent_at if said_first is None else min(said_first, sent_at),
+        enqueued_at=sent_at if redriven or said_at is None else min(said_at, sent_at),
+        attempt=_count(envelope, "attempt", default=1),
+        deferrals=0 if redriven else deferrals,
+        trace=None if trace is None else _text(trace, "trace"),
+        rearm=max(_count(envelope, "rearm", default=0), _fence(attributes)),
+        id_given=given_id is not None,
+        message_id=str(record.get("messageId", "")),
+        receipt_handle=str(record.get("receiptHandle", "")),
+        group_id=optional_text(system.get("MessageGroupId")),
+        receive_count=int(str(system.get("ApproximateReceiveCount", 1))),
+        body=str(text),
+        attributes=attributes,
+    )
+
+
+def encode(message: Message) -> str:
+    """Write the envelope that decodes to this message again.
+
+    What belongs to one delivery (message id, receipt, receive count) is not part of it.
+    """
+    envelope: dict[str, object] = {
+        "sekali": VERSION,
+        "id": message.id,
+        "name": message.name,
+        "payload": message.payload,
+        "enqueued_at": message.enqueued_at,
+        "first_sent": message.first_sent,
+        "attempt": message.attempt,
+    }
+    optional = {
+        "key": message.key,
+        "deferrals": message.deferrals or None,
+        "trace": message.trace,
+        "rearm": message.rearm or None,
+    }
+    envelope.update((field, value) for field, value in optional.items() if value is not None)
+    return to_json(envelope)
+
+
+def derive_id(name: str, payload: Mapping[str, object], *, key: str | None = None) -> str:
+    """Return the id of a job whose sender gave none: equal name, key and payload are one job.
+
+    The payload is taken as JSON carries it, so key order does not matter and `1` is not `1.0`.
+    """
+    canonical = json.dumps([name, key, payload], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode("ascii")).hexdigest()
+
+
+def to_json(value: object) -> str:
+    """Write compact JSON that the queue accepts: no NaN, no character that XML refuses."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return NOT_XML.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def _parse(text: object) -> Mapping[str, object]:
+    if not isinstance(text, str):
+        raise MessageInvalid("wrong_type", "body", "must be text", type(text).__name__)
+    if not text or text.isspace():
+        raise MessageInvalid("empty", "body", "must be a JSON object", text)
+    try:
+        body = json.loads(text, parse_constant=_refuse_number, parse_float=_finite)
+    except (ValueError, RecursionError) as error:
+        where = f"{len(text)} characters"
+        raise MessageInvalid("not_json", "body", "must be a JSON object", where) from error
+    if not isinstance(body, dict):
+        raise MessageInvalid("not_object", "body", "must be a JSON object", type(body).__name__)
+    if text.count("{") + text.count("[") > _MAX_DEPTH:
+        _check_depth(body)
+    return body
+
+
+def _check_version(version: object) -> None:
+    if type(version) is not int or version != VERSION:
+        raise MessageInvalid("wrong_version", "sekali", f"must be {VERSION}", version)
+
+
+def _check_depth(body: dict[str, object]) -> None:
+    level: list[dict[str, object] | list[object]] = [body]
+    depth = 0
+    while level := [
+        child
+        for parent in level
+        for child in (parent.values() if isinstance(parent, dict) else parent)
+        if isinstance(child, dict | list)
+    ]:
+        depth += 1
+        if depth >= _MAX_DEPTH:
+            rule = f"must be nested at most {_MAX_DEPTH} deep"
+            raise MessageInvalid("wrong_type", "body", rule, f"more than {_MAX_DEPTH} levels")
+
+
+def _refuse_number(text: str) -> float:
+    raise ValueError(text)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse_number(text)
+
+
+def _name(
+    envelope: Mapping[str, object],
+    attributes: Mapping[str, object],
+    *,
+    default_job: str | None,
+    jobs: Collection[str] | None,
+) -> str:
+    if "sekali" in envelope:
+        name = envelope.get("name")
+    else:
+        name = _string_value(attributes, JOB_ATTRIBUTE)
+    if name is None:
+        name = default_job
+    if name is None:
+        rule = f"or the attribute {JOB_ATTRIBUTE} must name the job"
+        raise MessageInvalid("missing_field", "name", rule, None)
+    name = _text(name, "name")
+    if not _NAME.fullmatch(name):
+        raise MessageInvalid("unknown_job", "name", f"must match {_NAME.pattern}", name)
+    if jobs is not None and name not in jobs:
+        known = ", ".join(sorted(jobs))
+        raise MessageInvalid("unknown_job", "name", f"must be one of {known}", name)
+    return name
+
+
+def _payload(envelope: Mapping[str, object]) -> Mapping[str, object]:
+    if "payload" not in envelope:
+        raise MessageInvalid("missing_field", "payload", "must be an object", None)
+    payload = envelope["payload"]
+    if not isinstance(payload, dict):
+        raise MessageInvalid("wrong_type", "payload", "must be an object", type(payload).__name__)
+    return payload
+
+
+def _given_id(body: Mapping[str, object], attributes: Mapping[str, object]) -> str | None:
+    if "sekali" in body:
+        given = body.get("id")
+        if given is None:
+            raise MessageInvalid("missing_field", "id", "must be text", None)
+    else:
+        given = _string_value(attributes, ID_ATTRIBUTE)
+        if given is None and not body:
+            rule = f"must have a field, or the message the attribute {ID_ATTRIBUTE}"
+            raise MessageInvalid("empty", "body", rule, "{}")
+        if given is None:
+            return None
+    text = _text(given, "id")
+    if len(text) > MAX_ID_CHARS:
+        rule = f"must have at most {MAX_ID_CHARS} characters"
+        raise MessageInvalid("wrong_type", "id", rule, f"{len(text)} characters")
+    return text
+
+
+def _text(value: object, field: str) -> str:
+    if not isinstance(value, str):
+        raise MessageInvalid("wrong_type", field, "must be text", type(value).__name__)
+    # A lone surrogate survives JSON but is not text: it cannot be stored under any name.
+    if not value or (not value.isascii() and _SURROGATE.search(value)):
+        raise MessageInvalid("wrong_type", field, "must be text that is not empty", ascii(value))
+    return value
+
+
+def _seconds(envelope: Mapping[str, object], field: str) -> float | None:
+    value = envelope.get(field)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise MessageInvalid("wrong_type", field, "must be unix seconds", type(value).__name__)
+    if not 0 <= value < _MAX_EXACT:
+        raise MessageInvalid("wrong_type", field, "must be unix seconds", value)
+    return float(value)
+
+
+def _count(envelope: Mapping[str, object], field: str, *, default: int) -> int:
+    value = envelope.get(field, default)
+    if type(value) is not int:
+        raise MessageInvalid("wrong_type", field, "must be a count", type(value).__name__)
+    if not 0 <= value < _MAX_EXACT:
+        raise MessageInvalid("wrong_type", field, "must be a count", value)
+    return value
+
+
+def _fence(attributes: Mapping[str, object]) -> int:
+    text = _string_value(attributes, FENCE_ATTRIBUTE)
+    if text is None:
+        return 0
+    if not re.fullmatch("[0-9]{1,16}", text, re.ASCII):
+        raise MessageInvalid("wrong_type", FENCE_ATTRIBUTE, "must be a fence", text)
+    return int(text)
+
+
+def sent_seconds(system: Mapping[str, object]) -> float | None:
+    """Return when the queue took this message, from the system attributes of its record."""
+    value = system.get("SentTimestamp")
+    return None if value is None else int(str(value)) / 1000
+
+
+def optional_text(value: object) -> str | None:
+    """Keep None; everything else as text."""
+    return None if value is None else str(value)
+
+
+def as_mapping(value: object) -> Mapping[str, object]:
+    """Return an empty mapping for whatever is none: a record may lack its attributes."""
+    return value if isinstance(value, Mapping) else _NOTHING
+
+
+def _string_value(attributes: Mapping[str, object], name: str) -> str | None:
+    return optional_text(as_mapping(attributes.get(name)).get("stringValue"))
