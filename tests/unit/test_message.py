@@ -251,13 +251,25 @@ def test_redriven_dead_letter_rearms_its_job_and_starts_a_new_wait() -> None:
     assert message.deferrals == 0
 
 
-def test_fence_attribute_that_is_no_number_is_a_fault() -> None:
-    attributes = {"sekali.fence": text_attribute("newest")}
+def test_redriven_original_is_as_old_as_its_dead_letter_says() -> None:
+    attributes = {
+        "sekali.reason": text_attribute("failed"),
+        "sekali.first_seen": {"stringValue": str(SENT - 9_000), "dataType": "Number"},
+    }
+
+    message = decode(record(envelope(), attributes=attributes), default_job=None)
+
+    assert (message.first_sent, message.enqueued_at) == (SENT - 9_000, SENT)
+
+
+@pytest.mark.parametrize("field", ["sekali.fence", "sekali.first_seen"])
+def test_dead_letter_mark_that_is_no_number_is_a_fault(field: str) -> None:
+    attributes = {"sekali.reason": text_attribute("failed"), field: text_attribute("newest")}
 
     with pytest.raises(MessageInvalid) as caught:
         decode(record(envelope(), attributes=attributes), default_job=None)
 
-    assert (caught.value.reason, caught.value.field) == ("wrong_type", "sekali.fence")
+    assert (caught.value.reason, caught.value.field) == ("wrong_type", field)
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)
@@ -279,46 +291,32 @@ payloads = st.dictionaries(
 )
 
 
-@settings(deadline=None)
-@given(
+messages = st.builds(
+    Message,
     id=texts,
+    name=st.just("report"),
     key=st.none() | texts,
     payload=payloads,
-    deferrals=st.integers(0, 99),
+    deferrals=st.integers(1, 99),
     rearm=st.integers(0, 2**53 - 1),
     trace=st.none() | texts,
     first_sent=st.floats(0, SENT),
     enqueued_at=st.floats(0, SENT),
 )
-def test_encoded_message_decodes_to_itself(
-    id: str,  # noqa: A002 - the field's own name
-    key: str | None,
-    payload: dict[str, object],
-    deferrals: int,
-    rearm: int,
-    trace: str | None,
-    first_sent: float,
-    enqueued_at: float,
-) -> None:
-    message = Message(
-        id=id,
-        name="report",
-        payload=payload,
-        key=key,
-        first_sent=first_sent,
-        enqueued_at=enqueued_at,
-        deferrals=deferrals,
-        rearm=rearm,
-        trace=trace,
-    )
 
+
+@settings(deadline=None)
+@given(message=messages)
+def test_encoded_copy_decodes_to_itself(message: Message) -> None:
     text = encode(message)
     again = decode(record(text), default_job=None)
 
     assert encode(again) == text
-    assert (again.id, again.key, again.payload) == (id, key, payload)
-    assert (again.first_sent, again.enqueued_at) == (first_sent, enqueued_at)
-    assert (again.deferrals, again.rearm, again.trace) == (deferrals, rearm, trace)
+    assert (again.id, again.key, again.payload) == (message.id, message.key, message.payload)
+    assert again.first_sent == message.first_sent
+    assert again.enqueued_at == message.enqueued_at
+    assert (again.deferrals, again.rearm) == (message.deferrals, message.rearm)
+    assert again.trace == message.trace
 
 
 @settings(deadline=None)

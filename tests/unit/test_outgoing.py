@@ -214,7 +214,7 @@ def test_dead_letter_has_at_most_ten_attributes_and_always_a_reason(count: int) 
 
     assert len(letter.attributes) == min(MAX_ATTRIBUTES, count + 8)
     assert {"sekali.reason", "sekali.fence", "sekali.job"} <= set(letter.attributes)
-    assert set(list(own)[:7]) <= set(letter.attributes)
+    assert set(list(own)[:6]) <= set(letter.attributes)
 
 
 @pytest.mark.parametrize("room_bytes", [0, 10, 60, 150, 2_000])

@@ -38,6 +38,7 @@ JOB_ATTRIBUTE = "sekali.job"
 ID_ATTRIBUTE = "sekali.id"
 REASON_ATTRIBUTE = "sekali.reason"
 FENCE_ATTRIBUTE = "sekali.fence"
+FIRST_SEEN_ATTRIBUTE = "sekali.first_seen"
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 # SQS takes XML characters only; JSON text may still name the others by an escape.
 NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -117,7 +118,9 @@ def decode(
     sent_at = sent_seconds(system)
     if sent_at is None:
         sent_at = received_at if said_at is None else said_at
-    said_first = _seconds(envelope, "first_sent")
+    said_first = _first_seen(attributes) if redriven else None
+    if said_first is None:
+        said_first = _seconds(envelope, "first_sent")
     deferrals = _count(envelope, "deferrals", default=0)
     trace = envelope.get("trace")
     if trace is None:
@@ -154,11 +157,12 @@ def encode(message: Message) -> str:
         "name": message.name,
         "payload": message.payload,
         "enqueued_at": message.enqueued_at,
-        "first_sent": message.first_sent,
         "attempt": message.attempt,
     }
     optional = {
         "key": message.key,
+        # Of an original the queue's own time of the send is better than any sender's clock.
+        "first_sent": message.first_sent if message.is_copy else None,
         "deferrals": message.deferrals or None,
         "trace": message.trace,
         "rearm": message.rearm or None,
@@ -317,6 +321,17 @@ def _fence(attributes: Mapping[str, object]) -> int:
     if not re.fullmatch("[0-9]{1,16}", text, re.ASCII):
         raise MessageInvalid("wrong_type", FENCE_ATTRIBUTE, "must be a fence", text)
     return int(text)
+
+
+def _first_seen(attributes: Mapping[str, object]) -> float | None:
+    text = _string_value(attributes, FIRST_SEEN_ATTRIBUTE)
+    if text is None:
+        return None
+    try:
+        return _seconds({FIRST_SEEN_ATTRIBUTE: float(text)}, FIRST_SEEN_ATTRIBUTE)
+    except ValueError as error:
+        rule = "must be unix seconds"
+        raise MessageInvalid("wrong_type", FIRST_SEEN_ATTRIBUTE, rule, text) from error
 
 
 def sent_seconds(system: Mapping[str, object]) -> float | None:

@@ -5,12 +5,13 @@ has acknowledged them. Plain data: the caller sends it.
 """
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from sekali.message import (
     FENCE_ATTRIBUTE,
+    FIRST_SEEN_ATTRIBUTE,
     ID_ATTRIBUTE,
     JOB_ATTRIBUTE,
     NOT_XML,
@@ -25,6 +26,7 @@ from sekali.message import (
 # Of one message and of one batch (SQS quotas): body, and each attribute's name, type and value.
 MAX_MESSAGE_BYTES = 1_048_576
 MAX_ATTRIBUTES = 10
+MAX_ENTRIES = 10
 # A dead letter is read by people: a longer error text belongs in the logs.
 MAX_ERROR_CHARS = 1_024
 
@@ -36,11 +38,12 @@ DEAD_LETTER_ATTRIBUTES = frozenset(
         "sekali.error_type",
         "sekali.error",
         "sekali.attempts",
-        "sekali.first_seen",
+        FIRST_SEEN_ATTRIBUTE,
         "sekali.trace",
     }
 )
 
+Send = TypeVar("Send")
 Attribute = Mapping[str, str | bytes]
 
 
@@ -86,8 +89,8 @@ def dead_letter(
 
     The body is the original, so moving it back is a whole redrive, which the attribute
     `sekali.fence` re-arms. A queue takes ten attributes and 1 MiB. What does not fit is left out,
-    the least important first: trace, first_seen, attempts, error, error_type, then the sender's own
-    attributes, then job, fence, reason.
+    the least important first: trace, attempts, error, error_type, then the sender's own attributes,
+    then first_seen, job, fence, reason.
 
     Args:
         source: the message, or the raw record where it could not be decoded.
@@ -114,11 +117,11 @@ def dead_letter(
         (REASON_ATTRIBUTE, _string(reason)),
         (FENCE_ATTRIBUTE, _number(fence or None) or sent.get(FENCE_ATTRIBUTE)),
         (JOB_ATTRIBUTE, _string(job) or sent.get(JOB_ATTRIBUTE)),
+        (FIRST_SEEN_ATTRIBUTE, _number(first_seen)),
         *own.items(),
         ("sekali.error_type", _string(error_type)),
         ("sekali.error", _string(error)),
         ("sekali.attempts", _number(attempts)),
-        ("sekali.first_seen", _number(first_seen)),
         ("sekali.trace", _string(trace)),
     ]
     # The queue refuses an empty body; a space is the same mistake, told the same way.
@@ -152,6 +155,21 @@ def entry(
         header = {"DataType": "String", "StringValue": trace}
         fields["MessageSystemAttributes"] = {"AWSTraceHeader": header}
     return fields
+
+
+def batches(sends: Iterable[Send], *, size_bytes: Callable[[Send], int]) -> Iterator[list[Send]]:
+    """Group what is to be sent into batches that one request may hold, in order, lazily."""
+    batch: list[Send] = []
+    left_bytes = MAX_MESSAGE_BYTES
+    for send in sends:
+        needed_bytes = size_bytes(send)
+        if batch and (len(batch) == MAX_ENTRIES or needed_bytes > left_bytes):
+            yield batch
+            batch, left_bytes = [], MAX_MESSAGE_BYTES
+        batch.append(send)
+        left_bytes -= needed_bytes
+    if batch:
+        yield batch
 
 
 def _sendable(attributes: Mapping[str, object]) -> dict[str, Attribute]:
