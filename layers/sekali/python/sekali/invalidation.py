@@ -1,0 +1,136 @@
+"""Tell containers, however long they were frozen, what was invalidated meanwhile.
+
+The log is one stream with a random mark in each entry. A container keeps the last entry that it
+applied and, at its next flush, reads from that entry on, inclusive. If the entry comes back with
+its mark, everything after it is what the container has missed. If not, the log was trimmed, flushed
+or failed over, and nothing is known: the local tier is emptied. Ids alone cannot show this, because
+a new log can reach the same id again.
+
+A tag's epoch is a random mark too, never a counter, for the same reason: a counter that restarts
+makes an old value valid again. A value carries the marks read before its load began and is fresh
+only while each is the current one.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from sekali.scripts import EPOCH, LOG_APPEND, LOG_OPEN, Command
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sekali.keys import Keyspace
+
+MOST_MISSED_ENTRIES: Final = 10_000
+"""Above this many entries emptying the local tier is cheaper than applying them."""
+
+# Nobody reads back further than the bound above; the server trims in steps of a hundred.
+_KEPT_ENTRIES: Final = MOST_MISSED_ENTRIES + 1_000
+_LOG_TTL_MS: Final = 7 * 86_400_000
+# The longest hard TTL of any value is 14 days, and an hour.
+_EPOCH_TTL_MS: Final = 14 * 86_400_000 + 3_600_000
+
+Kind = Literal["k", "t", "r"]
+"""What an entry is about: a key that was invalidated, a tag, a key whose value was replaced."""
+
+_KINDS: Final[dict[bytes, Kind]] = {b"k": "k", b"t": "t", b"r": "r"}
+
+
+def new_mark() -> str:
+    """Mint the random mark of an entry or of a tag's epoch."""
+    return os.urandom(8).hex()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Name one thing that changed. A key is named by its scoped text, `<job name>/<key>`."""
+
+    kind: Kind
+    name: str
+    mark: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Remember the last entry that was applied: where it stood, and its mark."""
+
+    id: str
+    mark: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Hold what was missed, oldest first, and where to read on.
+
+    With `gap` it is not known what was missed: empty the local tier.
+    """
+
+    entries: tuple[Entry, ...]
+    cursor: Cursor | None
+    gap: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Build the commands of the log and of tag epochs, and read the log's replies.
+
+    A reader starts with the cursor None and keeps the one that each answer gives it.
+    """
+
+    keyspace: Keyspace
+
+    def append(self, entries: Sequence[Entry]) -> Command:
+        """Return the command that appends the entries; send it after the keys themselves.
+
+        Raises:
+            ValueError: There is nothing to append.
+        """
+        if not entries:
+            raise ValueError("an append needs at least one entry")
+        fields = [part for entry in entries for part in (entry.kind, entry.name, entry.mark)]
+        return Command.run(LOG_APPEND, (self.keyspace.log,), (_KEPT_ENTRIES, _LOG_TTL_MS, *fields))
+
+    def tail(self, cursor: Cursor | None) -> Command:
+        """Return the command that reads on from the cursor, or finds the end of the log."""
+        if cursor is None:
+            return Command.run(LOG_OPEN, (self.keyspace.log,), (_LOG_TTL_MS, new_mark()))
+        # The cursor's own entry, as many as are applied, and one that shows there are more.
+        count = 1 + MOST_MISSED_ENTRIES + 1
+        return Command(("XRANGE", self.keyspace.log, cursor.id, "+", "COUNT", count))
+
+    def read_tail(self, reply: Sequence[Any], cursor: Cursor | None) -> Tail:  # Any: the client's
+        """Read the reply to `tail(cursor)`.
+
+        It is a gap if there was no cursor, if the cursor's entry is not there with its mark, or if
+        more than `MOST_MISSED_ENTRIES` follow it.
+        """
+        if cursor is None:
+            entry_id, mark = reply
+            return Tail((), Cursor(entry_id.decode(), mark.decode()), gap=True)
+        if not reply:
+            return Tail((), None, gap=True)
+        newest = Cursor(reply[-1][0].decode(), reply[-1][1][b"mark"].decode())
+        first_id, first = reply[0]
+        known = first_id.decode() == cursor.id and first[b"mark"].decode() == cursor.mark
+        if not known or len(reply) > 1 + MOST_MISSED_ENTRIES:
+            return Tail((), newest, gap=True)
+        entries = tuple(entry for _, fields in reply[1:] if (entry := _entry(fields)))
+        return Tail(entries, newest, gap=False)
+
+    def epoch(self, tag: str, mark: str) -> Command:
+        """Return the command that reads the tag's mark, setting `mark` where there is none."""
+        return Command.run(EPOCH, (self.keyspace.epoch(tag),), (mark, _EPOCH_TTL_MS))
+
+    def epoch_set(self, tag: str, mark: str) -> Command:
+        """Return the command that invalidates what carries the tag; its log entry comes after."""
+        return Command(("SET", self.keyspace.epoch(tag), mark, "PX", _EPOCH_TTL_MS))
+
+
+def _entry(fields: Mapping[bytes, bytes]) -> Entry | None:
+    kind = _KINDS.get(fields[b"k"])
+    if kind is None:  # the entry that opened the log names nothing
+        return None
+    return Entry(kind, fields[b"name"].decode(), fields[b"mark"].decode())

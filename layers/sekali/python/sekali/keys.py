@@ -1,0 +1,118 @@
+"""Build every key name of the shared cache, in this one place.
+
+All state of one key lives in one hash slot, so that one script can read and write it::
+
+    {sekali:17}:job:reports/2013-01      K1  the record of one job id
+    {sekali:17}:lease:reports/2013-01    K2  who computes the key now
+    {sekali:17}:value:reports/2013-01    K3  the key's shared value
+    {sekali:17}:key:reports/2013-01      K4  the key's last fence, owner and tombstone
+    {sekali:17}:active                   K5  leases of the bucket, by their end
+    {sekali:17}:born                     K6  since when the bucket's memory reaches back
+    sekali:epoch:<tag>                       a tag's current mark
+    sekali:log                               the invalidation log
+
+The number is the bucket: the CRC-32 of the key's scoped text, modulo the number of buckets.
+Changing the namespace or the number of buckets starts with an empty cache.
+
+Ids and keys belong to their job: their scoped text is `<name>/<text>`. A name cannot hold a slash,
+so two names never share a key. The text may hold anything that UTF-8 can carry, braces and NUL
+included: the first braces of a key name are ours, and a server looks at those only. A text above
+512 bytes keeps its first 512 and gets a SHA-256 of the whole; it is then longer than any text that
+is kept as it is, so the two never meet.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import Final
+from zlib import crc32
+
+from sekali.errors import KeyInvalid
+
+CACHE_NAME: Final = "~"
+"""The reserved job name under which keys of the plain cache live; no job can be called this."""
+
+_NAMESPACE = re.compile(r"[a-z0-9-]{1,32}")
+_JOB_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_LONGEST_TEXT_BYTES: Final = 512
+_MOST_BUCKETS: Final = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Hold the six key names of one call, K1 to K6 in order; all are in one hash slot."""
+
+    record: bytes
+    lease: bytes
+    value: bytes
+    key: bytes
+    active: bytes
+    born: bytes
+
+
+class Keyspace:
+    """Name the keys of one namespace."""
+
+    __slots__ = ("_buckets", "_namespace", "log")
+
+    def __init__(self, namespace: str, buckets: int) -> None:
+        """Check both; `buckets` bounds how far one namespace can be spread over shards.
+
+        Raises:
+            KeyInvalid: The namespace or the number of buckets breaks its rule.
+        """
+        if not _NAMESPACE.fullmatch(namespace):
+            raise KeyInvalid("namespace", "must match [a-z0-9-]{1,32}", namespace)
+        if not 1 <= buckets <= _MOST_BUCKETS:
+            raise KeyInvalid("buckets", f"must be between 1 and {_MOST_BUCKETS}", buckets)
+        self._namespace = namespace.encode()
+        self._buckets = buckets
+        self.log: Final = b"%b:log" % self._namespace
+
+    def of(self, name: str, id: str, key: str) -> Slot:  # noqa: A002 the protocol's own word
+        """Return the key names of job `id` of job `name` that computes `key`.
+
+        Raises:
+            KeyInvalid: The name, the id or the key cannot be used.
+        """
+        scoped_key = _scoped(name, "key", key)
+        scoped_id = scoped_key if id == key else _scoped(name, "id", id)
+        bucket = crc32(scoped_key) % self._buckets
+        slot = b"{%b:%d}:" % (self._namespace, bucket)
+        return Slot(
+            record=b"%bjob:%b" % (slot, scoped_id),
+            lease=b"%blease:%b" % (slot, scoped_key),
+            value=b"%bvalue:%b" % (slot, scoped_key),
+            key=b"%bkey:%b" % (slot, scoped_key),
+            active=slot + b"active",
+            born=slot + b"born",
+        )
+
+    def epoch(self, tag: str) -> bytes:
+        """Return the key of a tag's mark.
+
+        Raises:
+            KeyInvalid: The tag is empty or not text that UTF-8 can carry.
+        """
+        return b"%b:epoch:%b" % (self._namespace, _text("tag", tag))
+
+
+def _scoped(name: str, what: str, text: str) -> bytes:
+    if name != CACHE_NAME and not _JOB_NAME.fullmatch(name):
+        raise KeyInvalid("job name", "must match [A-Za-z0-9_.-]{1,64}", name)
+    return b"%b/%b" % (name.encode(), _text(what, text))
+
+
+def _text(what: str, text: str) -> bytes:
+    if not text:
+        raise KeyInvalid(what, "must be text that is not empty", text)
+    try:
+        encoded = text.encode()
+    except UnicodeEncodeError:
+        raise KeyInvalid(what, "must be text that UTF-8 can carry", text) from None
+    if len(encoded) <= _LONGEST_TEXT_BYTES:
+        return encoded
+    digest = hashlib.sha256(encoded).hexdigest().encode()
+    return b"%b:%b" % (encoded[:_LONGEST_TEXT_BYTES], digest)

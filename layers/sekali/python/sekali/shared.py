@@ -1,0 +1,188 @@
+"""Talk to the shared cache, through one guarded door.
+
+Everything that is sent goes through `Shared.flush`: one pipeline, one wait. The door knows what a
+long-lived client does not: that this process is frozen between invocations (a socket that idled is
+closed, not trusted), that a script may be unknown to a node (its text is sent once), and that an
+invocation has an end (time-outs are short, there is one retry, and none past the time given).
+
+When the cache is down every flush raises `SharedUnavailable`; what happens then is the caller's
+policy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from urllib.parse import urlsplit
+
+from sekali.clock import age_seconds, now
+from sekali.errors import SharedUnavailable
+from sekali.scripts import Command
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sekali.clock import Clock, Moment
+
+__all__ = ["CacheSettings", "Command", "Shared", "connect"]
+
+IDLE_SECONDS: Final = 60.0
+"""A connection unused for this long is replaced: idle flows are dropped without a word."""
+
+_ATTEMPTS: Final = 2
+
+
+class Shared:
+    """Send pipelines to the shared cache.
+
+    `connect` makes the client (see the function of that name) and is called at the first flush.
+    `flushes` counts the pipelines that waited for a reply, resends included.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], Any],  # Any: a client of redis-py, standalone or cluster
+        *,
+        clock: Clock,
+        on_event: Callable[[Any], None] | None = None,  # Any: a hook takes every event
+    ) -> None:
+        """Connect nothing yet."""
+        self._connect = connect
+        self._clock = clock
+        self._on_event = on_event
+        self._client: Any = None  # Any: a client of redis-py, standalone or cluster
+        self._used: Moment | None = None
+        self.flushes = 0
+
+    def flush(
+        self,
+        commands: Sequence[Command],
+        *,
+        operation: str = "flush",
+        within_seconds: float | None = None,
+    ) -> list[Any]:  # Any: replies have as many types as commands
+        """Send the commands in one pipeline and return a reply for each, in their order.
+
+        A command that the server refused has its `redis.exceptions.ResponseError` in place of a
+        reply; the others are not touched by that. Scripts that a node did not know are sent again
+        with their text, and only those, in a second flush.
+
+        If the connection fails, everything is sent once more on a new one: each of our commands may
+        be repeated, so it does not matter how far the first attempt came. Not if `within_seconds`
+        is over.
+
+        Raises:
+            SharedUnavailable: No connection, no reply in time, or not for every command.
+        """
+        if not commands:
+            return []
+        from redis.exceptions import NoScriptError
+
+        until = None if within_seconds is None else self._clock.monotonic() + within_seconds
+        replies = self._send([command.args for command in commands], operation, until)
+        unknown = [at for at, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
+        if unknown:
+            texts = [commands[at].with_text() for at in unknown]
+            for at, reply in zip(unknown, self._send(texts, operation, until), strict=True):
+                replies[at] = reply
+        return replies
+
+    def close(self) -> None:
+        """Close every connection; the next flush makes new ones."""
+        client, self._client, self._used = self._client, None, None
+        if client is not None:
+            client.close()
+
+    def _send(
+        self,
+        lines: Sequence[tuple[bytes | str | int, ...]],
+        operation: str,
+        until: float | None,
+    ) -> list[Any]:  # Any: as in flush
+        from redis.exceptions import ConnectionError as Disconnected
+        from redis.exceptions import RedisClusterException
+        from redis.exceptions import TimeoutError as TimedOut
+
+        failures = (Disconnected, TimedOut, RedisClusterException, OSError)
+        if self._used is not None and age_seconds(self._used, self._clock) > IDLE_SECONDS:
+            self.close()
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                replies = self._exchange(lines)
+                broken = next((reply for reply in replies if isinstance(reply, failures)), None)
+                if broken is not None:  # a cluster client hands these back in place
+                    raise broken
+            except failures as error:
+                self.close()
+                over = until is not None and self._clock.monotonic() >= until
+                if attempt == _ATTEMPTS or over:
+                    raise SharedUnavailable(operation, type(error).__name__) from error
+            else:
+                self._used = now(self._clock)
+                return replies
+        raise SharedUnavailable(operation, "no attempt")
+
+    def _exchange(
+        self, lines: Sequence[tuple[bytes | str | int, ...]]
+    ) -> list[Any]:  # Any: as in flush
+        if self._client is None:
+            self._client = self._connect()
+        pipeline = self._client.pipeline(transaction=False)
+        for line in lines:
+            pipeline.execute_command(*line)
+        self.flushes += 1
+        replies: list[Any] = pipeline.execute(raise_on_error=False)  # Any: as in flush
+        return replies
+
+
+class CacheSettings(Protocol):
+    """Say which settings a connection needs; `Settings` has them."""
+
+    @property
+    def cache_url(self) -> str:
+        """Return `valkey://host:port`, or `valkeys://` for TLS."""
+        ...
+
+    @property
+    def cache_cluster(self) -> bool:
+        """Tell whether the cache runs in cluster mode."""
+        ...
+
+    @property
+    def cache_connect_timeout_seconds(self) -> float:
+        """Return how long one connection attempt may take."""
+        ...
+
+    @property
+    def cache_timeout_seconds(self) -> float:
+        """Return how long one reply may take."""
+        ...
+
+
+def connect(settings: CacheSettings) -> Callable[[], Any]:  # Any: a client of redis-py
+    """Return the function that makes the client; it imports and connects when it is called.
+
+    The client retries nothing by itself: its default is ten retries of five seconds each.
+    """
+
+    def client() -> Any:  # Any: a client of redis-py, standalone or cluster
+        from redis.backoff import NoBackoff
+        from redis.client import Redis
+        from redis.retry import Retry
+
+        url = urlsplit(settings.cache_url)
+        options: dict[str, Any] = {  # Any: arguments of the client
+            "host": url.hostname,
+            "port": url.port or 6379,
+            "ssl": url.scheme in {"valkeys", "rediss"},
+            "socket_timeout": settings.cache_timeout_seconds,
+            "socket_connect_timeout": settings.cache_connect_timeout_seconds,
+            "socket_keepalive": True,
+            "retry": Retry(NoBackoff(), 0),
+        }
+        if settings.cache_cluster:
+            from redis.cluster import RedisCluster
+
+            return RedisCluster(**options)
+        return Redis(**options)
+
+    return client
