@@ -1,0 +1,256 @@
+"""Carry values as JSON, exactly, and tell ours from anything else that is stored.
+
+What JSON cannot carry exactly is refused, not changed: NaN and the infinities, keys that are not
+text, dates, decimals, bytes, sets, objects, and what is nested more than 100 deep. `None`, `False`,
+`0`, `""` and empty containers are values like any other. Two things do come back as their plain
+form, in every tier alike: a tuple as a list, and a subclass (an `IntEnum`, an `OrderedDict`) as the
+type that it extends. Text is not normalised, and a lone surrogate survives.
+
+A value in the shared cache is an envelope around those bytes::
+
+    0                16      18         24        32
+    | fence, 16 digits | "01" | size of meta | crc32 | meta (JSON) | body (JSON) |
+
+The fence stands first and in plain digits because a script compares it without decoding. The
+checksum covers everything else, the key in `meta` is the key that the value was stored under, and
+the version changes with the layout: a value that was cut, swapped, written by something else or by
+another release is a miss with a reason, and never an exception to whoever asked for it. Nothing is
+unpickled, ever.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from zlib import crc32
+
+from sekali.errors import MessageInvalid, ResultUnencodable, ValueUnreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MOST_LEVELS = 100
+
+# Lua and JSON numbers are doubles: above this they stop being exact, and no fence gets there.
+GREATEST_FENCE = 2**53 - 1
+
+# Python refuses to write or read an integer of more than 4,300 digits.
+_MOST_BITS = 14_280
+
+_VERSION = b"01"
+_HEAD = re.compile(
+    rb"(?P<fence>[0-9]{16})(?P<version>[0-9]{2})(?P<size>[0-9]{6})(?P<crc>[0-9a-f]{8})"
+)
+_FENCE_DIGITS = 16
+_HEAD_BYTES = 32
+_CHECKED_BYTES = 24
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_CANONICAL = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True
+)
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
+_SHOWN_KEY = 40
+_LEAVES = frozenset({str, int, float, bool, type(None)})
+
+
+class _Fault(NamedTuple):
+    """Name the first place that JSON cannot carry."""
+
+    path: str
+    type_name: str
+    rule: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """Hold a checked value: its body is still encoded."""
+
+    fence: int
+    body: bytes
+    created: float
+    ttl_seconds: float
+    epochs: Mapping[str, str]
+
+
+def encode(value: object, *, job: str = "") -> bytes:
+    """Return `value` as compact JSON in UTF-8.
+
+    Raises:
+        ResultUnencodable: JSON cannot carry it exactly; the error names the type and the path.
+
+    """
+    text = _written(value, _ENCODER)
+    if text is None:
+        fault = _first_fault(value)
+        raise ResultUnencodable(job, fault.type_name, fault.path, fault.rule)
+    return text.encode("utf-8", "surrogatepass")
+
+
+def decode(body: bytes) -> Any:  # Any: whatever JSON holds
+    """Return the value that `encode` was given, as fresh objects that nobody else holds.
+
+    Raises:
+        ValueUnreadable: these are not the bytes of a value (`garbage`).
+
+    """
+    try:
+        return _DECODER.decode(body.decode("utf-8", "surrogatepass"))
+    except (ValueError, RecursionError):
+        raise ValueUnreadable("garbage") from None
+
+
+def payload_hash(payload: object) -> str:
+    """Return 32 hexadecimal digits that stand for the content of a payload.
+
+    The order of keys does not matter; everything else does: `1`, `1.0` and `True` are three
+    payloads, and so are two spellings of one character. A tuple counts as a list.
+
+    Raises:
+        MessageInvalid: the payload is not what JSON can carry.
+
+    """
+    text = _written(payload, _CANONICAL)
+    if text is None:
+        fault = _first_fault(payload)
+        field = "payload" + fault.path.removeprefix("$")
+        raise MessageInvalid("wrong_type", field, fault.rule, fault.type_name)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def header(
+    fence: int,
+    *,
+    key: str,
+    created: float,
+    ttl_seconds: float,
+    epochs: Mapping[str, str],
+    body: bytes,
+) -> bytes:
+    """Return what stands before `body` in a stored value.
+
+    The two are joined by the script that stores them, so that the body crosses the wire once.
+    `created` is wall-clock seconds; `epochs` holds the mark of each tag as it was before the load.
+    """
+    if not 0 <= fence <= GREATEST_FENCE:
+        raise ValueError(f"fence must be between 0 and {GREATEST_FENCE}, got {fence!r}")
+    meta = encode({"k": key, "c": created, "t": ttl_seconds, "e": dict(epochs)})
+    head = b"%016d%s%06d" % (fence, _VERSION, len(meta))
+    return b"%s%08x%s" % (head, crc32(body, crc32(meta, crc32(head))), meta)
+
+
+def read(value: bytes, *, key: str) -> Opened:
+    """Check a stored value and take it apart.
+
+    Raises:
+        ValueUnreadable: `garbage` is not ours at all, `version` is another layout, `checksum` was
+            damaged or cut, `key` belongs to another key.
+
+    """
+    head = _HEAD.match(value)
+    if head is None:
+        raise ValueUnreadable("garbage")
+    if head["version"] != _VERSION:
+        raise ValueUnreadable("version")
+    if int(head["crc"], 16) != crc32(value[_HEAD_BYTES:], crc32(value[:_CHECKED_BYTES])):
+        raise ValueUnreadable("checksum")
+    start = _HEAD_BYTES + int(head["size"])
+    meta = decode(value[_HEAD_BYTES:start])
+    if meta["k"] != key:
+        raise ValueUnreadable("key")
+    return Opened(
+        fence=int(head["fence"]),
+        body=value[start:],
+        created=meta["c"],
+        ttl_seconds=meta["t"],
+        epochs=meta["e"],
+    )
+
+
+def fence_of(value: bytes) -> int:
+    """Return the fence of a stored value, without checking the rest.
+
+    It is what a caller who cannot use the value asks the next claim to refuse. For a value that is
+    not ours it is the greatest fence there is, which refuses whatever a script reads there.
+    """
+    digits = value[:_FENCE_DIGITS]
+    return int(digits) if len(digits) == _FENCE_DIGITS and digits.isdigit() else GREATEST_FENCE
+
+
+def _written(value: object, encoder: json.JSONEncoder) -> str | None:
+    """Return the JSON text, or None where the value is not JSON."""
+    try:
+        text = encoder.encode(value)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    # The encoder turns keys that are numbers or None into text, silently; this looks for them.
+    # It comes second because the encoder has seen by then that the value is finite.
+    return text if _is_plain(value) else None
+
+
+def _is_plain(value: object) -> bool:
+    """Tell whether all keys are text and the depth is bounded; walks level by level."""
+    level = [value]
+    for _ in range(MOST_LEVELS + 1):
+        deeper: list[object] = []
+        for node in level:
+            if isinstance(node, dict):
+                for name in node:
+                    if not isinstance(name, str):
+                        return False
+                deeper += [inner for inner in node.values() if type(inner) not in _LEAVES]
+            elif isinstance(node, (list, tuple)):
+                deeper += [inner for inner in node if type(inner) not in _LEAVES]
+        if not deeper:
+            return True
+        level = deeper
+    return False
+
+
+def _first_fault(value: object) -> _Fault:
+    """Find why `value` is not JSON. Only an error pays for the paths."""
+    return _fault(value, "$", 0) or _Fault("$", type(value).__name__, "is not JSON")
+
+
+def _fault(node: object, path: str, depth: int) -> _Fault | None:
+    if depth > MOST_LEVELS:
+        return _Fault("$", type(node).__name__, f"is nested more than {MOST_LEVELS} deep")
+    if isinstance(node, dict):
+        for name, inner in node.items():
+            if not isinstance(name, str):
+                return _Fault(path, type(name).__name__, "cannot be a key: keys are text")
+            found = _fault(inner, path + _step(name), depth + 1)
+            if found:
+                return found
+        return None
+    if isinstance(node, (list, tuple)):
+        inside = (_fault(inner, f"{path}[{at}]", depth + 1) for at, inner in enumerate(node))
+        return next((found for found in inside if found), None)
+    return _leaf_fault(node, path)
+
+
+def _leaf_fault(node: object, path: str) -> _Fault | None:
+    if node is None or isinstance(node, str):
+        return None
+    if isinstance(node, float):
+        return None if math.isfinite(node) else _Fault(path, "float", "is not a finite number")
+    if isinstance(node, int):
+        return (
+            None if node.bit_length() < _MOST_BITS else _Fault(path, "int", "has too many digits")
+        )
+    return _Fault(path, type(node).__name__, "is not JSON")
+
+
+def _step(name: str) -> str:
+    return f".{name}" if _PLAIN_KEY.fullmatch(name) else f"[{name[:_SHOWN_KEY]!r}]"
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)

@@ -1,0 +1,1 @@
+"""Say what happened (`events`), hand it on (`hooks`), and translate it for each observer."""

@@ -1,0 +1,205 @@
+"""List everything that the library tells about itself, as frozen facts.
+
+The core emits these and imports no telemetry library; whoever wants metrics, traces or log lines
+takes them through a hook. A `name` is the name of a job, bounded in number and fit for a dimension
+of a metric. A `key`, an `id` and an `owner` are not: they belong in log lines only. No event holds
+a payload or a result. All times are float seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Stand above every event."""
+
+
+Hook: TypeAlias = Callable[[Event], None]
+
+
+# Jobs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordSettled(Event):
+    """Tell how one record of a batch ended; there is one for each, whatever happened.
+
+    Queue time runs from the first sending to the claim, run time is the body's own, latency runs
+    from the first sending to the end. `source` says where the answer came from (body, record,
+    shared, sibling, store), and is empty where there is none.
+    """
+
+    name: str
+    id: str
+    key: str
+    outcome: str
+    attempt: int = 0
+    fence: int = 0
+    source: str = ""
+    queue_seconds: float = 0.0
+    run_seconds: float = 0.0
+    latency_seconds: float = 0.0
+    retries: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retried(Event):
+    """Tell that a body failed and its job will be tried again."""
+
+    name: str
+    attempt: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLettered(Event):
+    """Tell that a message went to the dead letter queue, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deferred(Event):
+    """Tell that a message was given back to be tried later, without spending an attempt."""
+
+    name: str
+    seconds: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Degraded(Event):
+    """Tell that a job ran without the coordination layer, by its policy."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Superseded(Event):
+    """Tell that a holder finished after a newer one: its result does not count."""
+
+    name: str
+    key: str
+    fence: int
+
+
+# Cache tiers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheRead(Event):
+    """Tell where a value came from.
+
+    Local hits are too cheap for an event each: they are counted and told together, with `key`
+    empty. `load_seconds` is the loader's own time.
+    """
+
+    name: str
+    source: Literal["local", "shared", "loaded", "stale", "miss"]
+    key: str = ""
+    load_seconds: float = 0.0
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadableValue(Event):
+    """Tell that a stored value was a miss because it could not be trusted."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalFlushed(Event):
+    """Tell that a container dropped its whole local cache.
+
+    The log has lost the container's place (`log`), the wall clock was set back (`clock`), or
+    somebody asked for it.
+    """
+
+    cause: str
+    entries: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thawed(Event):
+    """Tell how long the container had been frozen."""
+
+    gap_seconds: float
+
+
+# Leases
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseAcquired(Event):
+    """Tell that this container holds the lease of a key."""
+
+    name: str
+    key: str
+    fence: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseContended(Event):
+    """Tell that somebody else holds the lease of a key."""
+
+    name: str
+    key: str
+    owner: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseTakenOver(Event):
+    """Tell that a lease was abandoned: its owner died without ending it."""
+
+    name: str
+    key: str
+    dead_owner: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseLost(Event):
+    """Tell that this container's lease went to somebody else, or could not be kept."""
+
+    name: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseHeld(Event):
+    """Tell how long a lease was held, when it ends."""
+
+    name: str
+    seconds: float
+
+
+# Backends
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedFailed(Event):
+    """Tell that an operation on the shared cache failed."""
+
+    operation: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreRead(Event):
+    """Tell that results were read from the durable store."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreWritten(Event):
+    """Tell that outcomes were written to the durable store."""
+
+    count: int
