@@ -22,9 +22,11 @@ endif
 export UV_SYSTEM_CERTS ?= true
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-# $(call install,PYTHON,LOCK): uv takes a sixth of pip's time; where it fails, pip does the same.
+# $(call install,PYTHON,LOCK): uv takes a quarter of pip's time; where it fails, pip does the same.
+# Some packages are only published as source; what builds them is pinned too.
 define install
 $(BIN)/uv pip install --quiet --require-hashes --python $(1) --requirements $(2) \
+	--build-constraints requirements-setup.txt \
 	|| $(BIN)/python -m pip --python $(1) install --quiet --require-hashes --requirement $(2)
 endef
 
