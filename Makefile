@@ -30,14 +30,14 @@ $(BIN)/uv pip install --quiet --require-hashes --python $(1) --requirements $(2)
 	|| $(BIN)/python -m pip --python $(1) install --quiet --require-hashes --requirement $(2)
 endef
 
-.PHONY: demo test test-unit lint synth bench chaos data lock setup setup-demo clean
+.PHONY: demo test test-unit lint synth bench chaos data layers lock setup setup-demo clean
 .DEFAULT_GOAL := demo
 
 demo:
 	@$(MAKE) --no-print-directory -j3 setup-demo
 	@$(ON_PATH) $(BIN)/python -m infra.local.demo $(ARGS)
 
-test: $(VENV)/.dev data $(MINISTACK)/.ready
+test: $(VENV)/.dev $(VENV)/.vendor data $(MINISTACK)/.ready
 	$(ON_PATH) $(BIN)/python -m pytest -n 2 $(ARGS)
 
 # Without servers of AWS interfaces and without the stack: what the second Python version runs.
@@ -50,8 +50,9 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	PYTHONPATH=$(LIBRARY):. $(BIN)/lint-imports
 
-synth: $(VENV)/.demo
-	$(ON_PATH) $(BIN)/cdk synth --quiet $(ARGS)
+# Once set up it needs no network, no credentials and no Docker, and asks nobody for news.
+synth: $(VENV)/.demo $(VENV)/.vendor
+	$(ON_PATH) CDK_DISABLE_CLI_TELEMETRY=true $(BIN)/cdk synth --quiet --no-notices $(ARGS)
 
 bench: $(VENV)/.dev
 	$(ON_PATH) PYTHONPATH=$(LIBRARY) $(BIN)/python -m tests.benchmarks $(ARGS)
@@ -61,9 +62,11 @@ chaos: $(VENV)/.dev data $(MINISTACK)/.ready
 
 data: $(FLIGHTS)
 
-setup: $(VENV)/.dev data $(MINISTACK)/.ready
+layers: $(VENV)/.vendor
 
-setup-demo: $(VENV)/.demo data $(MINISTACK)/.ready
+setup: $(VENV)/.dev $(VENV)/.vendor data $(MINISTACK)/.ready
+
+setup-demo: $(VENV)/.demo $(VENV)/.vendor data $(MINISTACK)/.ready
 
 clean:
 	rm -rf .venv .venv-* .cache cdk.out dist build
@@ -88,6 +91,11 @@ $(VENV)/.demo: requirements-demo.txt $(VENV)/.uv
 $(VENV)/.dev: requirements-dev.txt $(VENV)/.uv
 	@$(call install,$(BIN)/python,$<)
 	@touch $@ $(VENV)/.demo
+
+# The packages of the vendor layer, for Lambda and for this machine; a synth copies them.
+$(VENV)/.vendor: layers/vendor/requirements.txt infra/vendor.py infra/config.py $(VENV)/.uv
+	@$(BIN)/python -m infra.vendor
+	@touch $@
 
 $(MINISTACK)/.ready: infra/local/requirements.txt $(VENV)/.uv
 	@$(BIN)/python -m venv --without-pip $(MINISTACK)

@@ -1,0 +1,60 @@
+"""The durable side: the table of results, and the bucket of source data and large results."""
+
+import math
+from typing import Final
+
+from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+DATA_PREFIX: Final = "flights/"
+RESULTS_PREFIX: Final = "results/"
+_DAY_SECONDS: Final = 86_400
+
+
+class Storage(Construct):
+    """One item per job id in `table`; in `bucket` what is read, and results too large for an item.
+
+    Limits: large results expire a day after `record_ttl_seconds`; a record that is kept longer than
+    that points at nothing.
+    """
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, record_ttl_seconds: int, keep_data: bool
+    ) -> None:
+        super().__init__(scope, construct_id)
+        removal_policy = RemovalPolicy.RETAIN if keep_data else RemovalPolicy.DESTROY
+        self.table = dynamodb.Table(
+            self,
+            "Results",
+            partition_key=dynamodb.Attribute(name="pk", type=dynamodb.AttributeType.STRING),
+            time_to_live_attribute="expires",
+            # A queue's load is bursts and silence; provisioned capacity would throttle the first.
+            billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
+            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
+                point_in_time_recovery_enabled=True
+            ),
+            deletion_protection=keep_data,
+            removal_policy=removal_policy,
+        )
+        # Days are S3's unit, counted from the next midnight.
+        results_days = math.ceil(record_ttl_seconds / _DAY_SECONDS) + 1
+        self.bucket = s3.Bucket(
+            self,
+            "Objects",
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            enforce_ssl=True,
+            versioned=True,
+            removal_policy=removal_policy,
+            lifecycle_rules=[
+                s3.LifecycleRule(prefix=RESULTS_PREFIX, expiration=Duration.days(results_days)),
+                s3.LifecycleRule(
+                    # A version is kept to undo an overwrite by hand, not as an archive.
+                    noncurrent_version_expiration=Duration.days(7),
+                    abort_incomplete_multipart_upload_after=Duration.days(1),
+                ),
+            ],
+        )
