@@ -16,6 +16,7 @@ EXAMPLES = [
     errors.PermanentError("no such carrier"),
     errors.MessageInvalid("wrong_type", "id", "must be text", "int"),
     errors.ResultUnencodable("monthly-delays", "datetime", "$.rows[3].day"),
+    errors.ResultTooLarge("monthly-delays", 400_000, 307_200),
     errors.ValueUnreadable("checksum"),
     errors.LeaseLost("flights/2013-01", "worker-7"),
     errors.LoadTimeout("flights/2013-01", 2.5),
@@ -76,4 +77,5 @@ def test_faults_of_message_and_result_are_permanent() -> None:
         "PermanentError",
         "MessageInvalid",
         "ResultUnencodable",
+        "ResultTooLarge",
     }

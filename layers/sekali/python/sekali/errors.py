@@ -8,7 +8,8 @@
      ├── KeyInvalid          a key, a job name or an id cannot be used
      ├── PermanentError      raised by jobs: trying again cannot help
      │    ├── MessageInvalid       the message breaks the contract
-     │    └── ResultUnencodable    the job returned something that is not JSON
+     │    ├── ResultUnencodable    the job returned something that is not JSON
+     │    └── ResultTooLarge       the job's result fits neither an item nor, without one, a bucket
      ├── ValueUnreadable     a stored value is foreign, old or damaged: a miss
      ├── LeaseLost           the lease of this key is no longer ours
      ├── LoadTimeout         waited for another holder as long as allowed
@@ -151,6 +152,28 @@ class ResultUnencodable(PermanentError):
     def __str__(self) -> str:
         """Say `result of 'monthly-delays': datetime at $.rows[3].day is not JSON`."""
         return f"result of {self.job!r}: {self.type_name} at {self.path} {self.rule}"
+
+
+class ResultTooLarge(PermanentError):
+    """Refuse a result that has no place in the durable store.
+
+    Raised after the body ran, before anything is stored. Give the function a bucket for large
+    results (SEKALI_RESULTS_BUCKET), or return less.
+    """
+
+    def __init__(self, job: str, size_bytes: int, limit_bytes: int) -> None:
+        """Keep the size and the limit."""
+        super().__init__(job, size_bytes, limit_bytes)
+        self.job = job
+        self.size_bytes = size_bytes
+        self.limit_bytes = limit_bytes
+
+    def __str__(self) -> str:
+        """Say `result of 'monthly-delays' must be at most 307200 bytes without …, got 400000`."""
+        return (
+            f"result of {self.job!r} must be at most {self.limit_bytes} bytes without "
+            f"SEKALI_RESULTS_BUCKET, got {self.size_bytes}"
+        )
 
 
 class ValueUnreadable(SekaliError):
