@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["FrozenClock"]
+from sekali.testing.store import MemoryStore
+
+__all__ = ["FrozenClock", "MemoryStore"]
 
 
 class FrozenClock:
