@@ -57,7 +57,7 @@ synth: $(VENV)/.demo $(VENV)/.vendor
 bench: $(VENV)/.dev
 	$(ON_PATH) PYTHONPATH=$(LIBRARY) $(BIN)/python -m tests.benchmarks $(ARGS)
 
-chaos: $(VENV)/.dev data $(MINISTACK)/.ready
+chaos: $(VENV)/.dev $(VENV)/.vendor data $(MINISTACK)/.ready
 	$(ON_PATH) PYTHONPATH=$(LIBRARY) $(BIN)/python -m tests.chaos $(ARGS)
 
 data: $(FLIGHTS)
