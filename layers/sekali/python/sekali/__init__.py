@@ -1,3 +1,70 @@
-"""Do each job once and compute each answer once, in SQS-triggered Lambda workers."""
+"""Do each job once and compute each answer once, in SQS-triggered Lambda workers.
+
+The names below are the public ones. They are imported when first used, so that a producer pays
+neither for Powertools nor for the cache client.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sekali.errors import (
+        KeyInvalid,
+        LeaseLost,
+        LoadTimeout,
+        MessageInvalid,
+        PermanentError,
+        ResultUnencodable,
+        SekaliError,
+        SettingInvalid,
+        SharedUnavailable,
+        StoreUnavailable,
+    )
+    from sekali.idempotency import IdempotencyLayer
+    from sekali.jobs import Job
+    from sekali.producer import Producer
+    from sekali.settings import Settings
+    from sekali.worker import Worker
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "IdempotencyLayer",
+    "Job",
+    "KeyInvalid",
+    "LeaseLost",
+    "LoadTimeout",
+    "MessageInvalid",
+    "PermanentError",
+    "Producer",
+    "ResultUnencodable",
+    "SekaliError",
+    "SettingInvalid",
+    "Settings",
+    "SharedUnavailable",
+    "StoreUnavailable",
+    "Worker",
+    "__version__",
+]
+
+_HOMES = {
+    "IdempotencyLayer": "sekali.idempotency",
+    "Job": "sekali.jobs",
+    "Producer": "sekali.producer",
+    "Settings": "sekali.settings",
+    "Worker": "sekali.worker",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first asked for."""
+    if name not in __all__:
+        raise AttributeError(f"module 'sekali' has no attribute {name!r}")
+    return getattr(import_module(_HOMES.get(name, "sekali.errors")), name)
+
+
+def __dir__() -> list[str]:
+    """List the public names."""
+    return sorted(__all__)

@@ -45,7 +45,7 @@ _VERSION = b"01"
 _HEAD = re.compile(
     rb"(?P<fence>[0-9]{16})(?P<version>[0-9]{2})(?P<size>[0-9]{6})(?P<crc>[0-9a-f]{8})"
 )
-_FENCE_DIGITS = 16
+FENCE_DIGITS = 16
 _HEAD_BYTES = 32
 _CHECKED_BYTES = 24
 
@@ -177,8 +177,8 @@ def fence_of(value: bytes) -> int:
     It is what a caller who cannot use the value asks the next claim to refuse. For a value that is
     not ours it is the greatest fence there is, which refuses whatever a script reads there.
     """
-    digits = value[:_FENCE_DIGITS]
-    return int(digits) if len(digits) == _FENCE_DIGITS and digits.isdigit() else GREATEST_FENCE
+    digits = value[:FENCE_DIGITS]
+    return int(digits) if len(digits) == FENCE_DIGITS and digits.isdigit() else GREATEST_FENCE
 
 
 def _written(value: object, encoder: json.JSONEncoder) -> str | None:

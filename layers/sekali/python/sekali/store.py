@@ -60,7 +60,7 @@ _THREADS = 8
 # Each lost race means that another claimer got through; more in a row is no longer a race.
 _CLAIM_TRIES = 5
 
-Service = Literal["dynamodb", "s3"]
+Service = Literal["dynamodb", "s3", "sqs"]
 """What a client can be asked for."""
 
 

@@ -45,6 +45,7 @@ class RecordSettled(Event):
     latency_seconds: float = 0.0
     retries: int = 0
     reason: str = ""
+    trace: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +90,11 @@ class Superseded(Event):
     fence: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvocationEnded(Event):
+    """Tell that the invocation is over: whoever sums up writes now, or loses it in the freeze."""
+
+
 # Cache tiers
 
 
@@ -105,6 +111,15 @@ class CacheRead(Event):
     key: str = ""
     load_seconds: float = 0.0
     count: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadTimedOut(Event):
+    """Tell that a wait for another holder reached its bound, and what was done then."""
+
+    name: str
+    key: str
+    policy: Literal["load", "raise"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,234 @@
+"""Take one batch through the protocol: claim, ask, run, record, finish, settle (PROTOCOL §4).
+
+A quick batch waits for the shared cache twice, whatever its size up to 500 records:
+
+    flush 1   [tail of the invalidation log, every claim]                    `claiming`
+    run       the bodies; heartbeats renew the leases beside them
+    table     one conditional write per outcome, in parallel                 `concluding`
+    flush 2   [every finish, leaders before followers]                       `concluding`
+    settle    copies and dead letters are sent, then the rest is returned    `worker`
+
+Flush 2 also happens at the first record boundary after 0.25 s of work, so that a batch cut off by
+its timeout loses at most the record it was in and that quarter of a second.
+
+What is *not* guaranteed: that a body runs once. A holder that was killed is run again; of two that
+ran, the first recorded outcome counts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sekali import codec
+from sekali.answers import Acquired, Done, Lost
+from sekali.claiming import Claiming
+from sekali.concluding import LAST_FLUSH_SECONDS, Concluding
+from sekali.errors import KeyInvalid, MessageInvalid, SharedUnavailable
+from sekali.items import Item, Verdict
+from sekali.message import decode
+from sekali.settling import defer, give_back, mismatch_verdict
+from sekali.telemetry import events
+from sekali.waves import fifo_waves, standard_waves
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from sekali.invocation import Invocation
+    from sekali.jobs import JobSpec
+    from sekali.warm import Container
+
+BORN_SLACK_SECONDS = 5.0
+"""A bucket born this close before a message was sent may have lost its record (step 3)."""
+
+
+class Batch:
+    """One invocation's records. Made for one call of `process`, never reused."""
+
+    def __init__(
+        self,
+        container: Container,
+        specs: Mapping[str, JobSpec],
+        invocation: Invocation,
+        *,
+        run: Callable[[Sequence[Item], Callable[[Item], None]], None],
+        perform: Callable[[Item], None],
+    ) -> None:
+        """Keep what the steps need.
+
+        Args:
+            container: the warm parts: tiers, store, settings, measured run times.
+            specs: the registered jobs by name.
+            invocation: deadline, owner and heartbeat of this call.
+            run: calls its second argument for each item, in order (Powertools' batch utility).
+            perform: takes one runnable item through the idempotency layer to its ending.
+        """
+        self._container = container
+        self._specs = specs
+        self._invocation = invocation
+        self._run_items = run
+        self._perform = perform
+        self._claiming = Claiming(container, invocation)
+        self._concluding = Concluding(container, invocation, self._claiming)
+        self._items: list[Item] = []
+        self._ended: list[Item] = []
+        self._work_began: float | None = None
+
+    def process(self, records: Sequence[Mapping[str, Any]]) -> list[Item]:
+        """Take `records` to their verdicts and return the items, one per record, in order."""
+        first: dict[tuple[str, str, str], Item] = {}
+        self._items = [self._decode(raw, first) for raw in records]
+        waves = fifo_waves if self._container.settings.fifo else standard_waves
+        for wave in waves(self._items):
+            self._claiming.claim(wave)
+            self._ask_table(wave)
+            self._run(wave)
+            self._conclude()
+        for item in self._items:
+            if item.verdict is None and item.leader is not None:
+                item.source, item.verdict = "repeat", item.leader.verdict
+            item.verdict = item.verdict or give_back("unsettled")
+        return self._items
+
+    # Step 1.
+
+    def _decode(self, raw: Mapping[str, Any], first: dict[tuple[str, str, str], Item]) -> Item:
+        item = Item(raw=raw, message_id=str(raw["messageId"]))
+        try:
+            self._identify(item)
+        except (MessageInvalid, KeyInvalid) as error:
+            reason = error.reason if isinstance(error, MessageInvalid) else "payload_rejected"
+            item.verdict = Verdict(
+                fate="dead_letter",
+                reason=reason,
+                error_type=type(error).__name__,
+                error=str(error),
+            )
+            return item
+        earlier = first.setdefault((item.name, item.id, item.payload_hash), item)
+        if earlier is not item:
+            self._follow(item, earlier)
+        return item
+
+    def _identify(self, item: Item) -> None:
+        message = decode(
+            item.raw,
+            default_job=next(iter(self._specs)) if len(self._specs) == 1 else None,
+            jobs=self._specs,
+            received_at=self._container.clock.wall(),
+        )
+        item.message, item.name, item.id = message, message.name, message.id
+        item.spec = self._specs[message.name]
+        item.key = message.key or item.spec.key_of(message.id, message.payload)
+        item.payload_hash = codec.payload_hash(message.payload)
+        self._container.keyspace.of(item.name, item.id, item.key)
+
+    def _follow(self, item: Item, earlier: Item) -> None:
+        """Let the repeat of an id in one batch follow the first: it is never claimed.
+
+        The same id with another payload is claimed beside it: the record knows which of them was
+        first, this batch does not.
+        """
+        if earlier.key == item.key:
+            item.leader = earlier
+        else:
+            item.verdict = mismatch_verdict()
+
+    # Step 3.
+
+    def _ask_table(self, wave: Sequence[Item]) -> None:
+        durable = self._container.durable
+        doubtful = [item for item in wave if durable and self._has_reason_to_ask(item)]
+        if durable is not None and doubtful:
+            durable.ask(doubtful, deadline=self._invocation.monotonic_deadline())
+
+    def _has_reason_to_ask(self, item: Item) -> bool:
+        answer, message = item.answer, item.message
+        if not isinstance(answer, Acquired) or message is None:
+            return False
+        if self._container.settings.durable_mode == "durable":
+            return True
+        lost = answer.fresh and answer.born_ms / 1000 > message.first_sent - BORN_SLACK_SECONDS
+        return answer.takeover or message.receive_count > 1 or message.is_copy or lost
+
+    # Step 4.
+
+    def _run(self, wave: Sequence[Item]) -> None:
+        self._ended.extend(item for item in wave if item.ending is not None)
+        runnable = [item for item in wave if _is_runnable(item)]
+        runnable.sort(key=_is_suspect)
+        if not runnable:
+            return
+        if self._container.settings.heartbeat and any(item.lease for item in runnable):
+            self._invocation.heartbeat.start()
+        self._run_items(runnable, self._run_one)
+
+    def _run_one(self, item: Item) -> None:
+        self._conclude_if_due()
+        if not isinstance(item.answer, Acquired):
+            self._perform(item)
+            return
+        if not self._may_start(item, item.answer):
+            return
+        began = self._invocation.now()
+        if self._work_began is None:
+            self._work_began = began
+        item.answer.lease.started = True
+        try:
+            self._perform(item)
+        finally:
+            item.run_seconds = self._invocation.now() - began
+            self._container.durations.add(item.name, item.run_seconds)
+            self._ended.append(item)
+
+    def _may_start(self, item: Item, answer: Acquired) -> bool:
+        """Start a body only with time to end it, under a lease that is ours by our own clock."""
+        needed = self._container.durations.expected(item.name) + LAST_FLUSH_SECONDS
+        if self._invocation.remaining_seconds() < needed:
+            item.end("U", then=defer("out_of_time", 0.0))
+            self._ended.append(item)
+            return False
+        if not answer.suspect and self._invocation.holds(answer.lease):
+            return True
+        return self._mark_started(item, answer)
+
+    def _mark_started(self, item: Item, answer: Acquired) -> bool:
+        """Tell the record that its body starts now; False if the lease is gone."""
+        claims, lease = self._invocation.claims, answer.lease
+        seconds = self._invocation.bounded_lease_seconds(lease.ask.terms.lease_seconds)
+        sent_at = self._invocation.now()
+        try:
+            (reply,) = self._container.shared.flush(
+                [claims.renew(lease, lease_seconds=seconds, started=True)], operation="renew"
+            )
+        except SharedUnavailable as error:
+            self._claiming.without_shared([item], error)
+            return False
+        refused = isinstance(reply, Exception)
+        if refused or isinstance(claims.read_renew(lease, reply, sent_at), Lost):
+            self._container.emit(events.LeaseLost(name=item.name, key=item.key))
+            item.verdict = defer("lease_lost", 0.0)
+            return False
+        return True
+
+    # Steps 5 and 6.
+
+    def _conclude_if_due(self) -> None:
+        began = self._work_began
+        after = self._container.settings.flush_after_seconds
+        if self._ended and began is not None and self._invocation.now() - began >= after:
+            self._conclude()
+
+    def _conclude(self) -> None:
+        ended, self._ended, self._work_began = self._ended, [], None
+        self._concluding.conclude([item for item in ended if item.ending], self._items)
+
+
+def _is_runnable(item: Item) -> bool:
+    """Tell whether the item goes through the idempotency layer: acquired, done or served."""
+    if isinstance(item.answer, Acquired):
+        return item.ending is None and item.verdict is None
+    return isinstance(item.answer, Done) or (item.ending is not None and item.verdict is None)
+
+
+def _is_suspect(item: Item) -> bool:
+    return isinstance(item.answer, Acquired) and item.answer.suspect

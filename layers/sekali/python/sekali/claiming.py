@@ -1,0 +1,205 @@
+"""Claim a wave of records and sort the answers (PROTOCOL §4, step 2).
+
+Results are looked up locally, then shared, before any work:
+
+    known done here?      the id's record is final: nothing is sent for it
+    value known here?     the key's value is in the local tier: only a settle is left to do
+    else                  a claim, all of them in one pipeline behind the invalidation log's tail
+
+A value from the local tier counts only if the tail of the same pipeline did not drop it; the few
+that it dropped are claimed in one more flush.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sekali import codec
+from sekali.answers import Acquired, Ask, Busy, Done, Mismatch, Served, new_token
+from sekali.errors import SharedUnavailable, ValueUnreadable
+from sekali.local import MISSING
+from sekali.settling import claim_verdict, defer, delete, give_back
+from sekali.telemetry import events
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from sekali.answers import ClaimAnswer, Terms
+    from sekali.invocation import Invocation
+    from sekali.items import Item
+    from sekali.warm import Container
+
+_log = logging.getLogger(__name__)
+
+
+class Claiming:
+    """Step 2 of one batch."""
+
+    def __init__(self, container: Container, invocation: Invocation) -> None:
+        """Keep the container and the invocation whose leases are claimed."""
+        self._container = container
+        self._invocation = invocation
+        self._emit = container.emit
+        self._terms: dict[str, Terms] = {}
+
+    def claim(self, wave: Sequence[Item]) -> None:
+        """Give every item of `wave` its answer, and a verdict where the answer decides it."""
+        waiting = [item for item in wave if not self._known_done(item)]
+        asking = [item for item in waiting if not self._known_value(item)]
+        self._send({item: self.ask(item) for item in asking}, with_tail=bool(waiting))
+        dropped = [item for item in waiting if item not in asking and not self._known_value(item)]
+        again = {item: self.ask(item) for item in dropped}
+        again.update(
+            (item, replace(self.ask(item), refuse=fence))
+            for item in asking
+            if (fence := self._refused_fence(item)) is not None
+        )
+        self._send(again, with_tail=False)
+        for item in again:
+            if self._refused_fence(item) is not None:
+                item.answer, item.verdict = None, give_back("value_unreadable")
+        for item in wave:
+            self._sort(item, wave)
+
+    def ask(self, item: Item) -> Ask:
+        """Return the claim of `item`, with a token of its own."""
+        return Ask(
+            name=item.name,
+            id=item.id,
+            key=item.key,
+            payload_hash=item.payload_hash,
+            token=new_token(),
+            terms=self._terms_of(item),
+            rearm=item.rearm,
+        )
+
+    def _terms_of(self, item: Item) -> Terms:
+        terms = self._terms.get(item.name)
+        if terms is None:
+            terms = self._container.default_terms()
+            if item.spec is not None:
+                terms = item.spec.terms(terms)
+            bounded = self._invocation.bounded_lease_seconds(terms.lease_seconds)
+            terms = self._terms[item.name] = replace(terms, lease_seconds=bounded)
+        return terms
+
+    def _known_done(self, item: Item) -> bool:
+        """Answer from this container's own memory of ids that are done, which is final."""
+        known = self._container.done.get(f"{item.name}/{item.id}")
+        if known is MISSING:
+            return False
+        item.answer = Done(b"") if known == item.payload_hash else Mismatch()
+        item.source = "local_record"
+        return True
+
+    def _known_value(self, item: Item) -> bool:
+        """Settle from the local tier, for now: the log's tail may still drop the value."""
+        item.ending, item.source = None, ""
+        if item.spec is None or item.spec.key is None or item.rearm:
+            return False
+        value = self._container.local.get(item.scoped_key)
+        if not isinstance(value, bytes):
+            return False
+        fence, body = codec.fence_of(value), value[codec.FENCE_DIGITS :]
+        item.settle(body, token="", fence=fence, source="local")
+        return True
+
+    def _send(self, asks: Mapping[Item, Ask], *, with_tail: bool) -> None:
+        claims, container = self._invocation.claims, self._container
+        tail = container.tail_commands() if with_tail else []
+        commands = [*tail, *(claims.claim(ask) for ask in asks.values())]
+        sent_at = self._invocation.now()
+        try:
+            replies = container.shared.flush(commands, operation="claim")
+        except SharedUnavailable as error:
+            self.without_shared(asks, error)
+            return
+        for (item, ask), reply in zip(asks.items(), replies[len(tail) :], strict=True):
+            if isinstance(reply, Exception):
+                self.without_shared([item], SharedUnavailable("claim", str(reply)))
+            else:
+                item.answer = claims.read_claim(ask, reply, sent_at)
+                self._keep_served(item)
+        # After the values of the same pipeline: shards answer in any order.
+        container.apply_tail(replies[: len(tail)])
+
+    def without_shared(self, items: Iterable[Item], error: Exception) -> None:
+        """Return items to their queue because the shared cache did not answer."""
+        returned = list(items)
+        _log.error("%d records go back to the queue: %s", len(returned), error)
+        for item in returned:
+            item.verdict = give_back("shared_unavailable")
+
+    def _keep_served(self, item: Item) -> None:
+        """Settle with a served value, and keep it in the local tier for what is left of its TTL."""
+        if not isinstance(item.answer, Served):
+            return
+        value = item.answer.value
+        try:
+            opened = codec.read(value, key=item.scoped_key)
+        except ValueUnreadable as error:
+            self._emit(events.UnreadableValue(name=item.name, reason=error.reason))
+            return
+        item.settle(opened.body, token="", fence=opened.fence, source="shared")
+        left = opened.created + opened.ttl_seconds - self._container.clock.wall()
+        self._container.keep(item, opened.body, opened.fence, min(left, opened.ttl_seconds))
+
+    def _refused_fence(self, item: Item) -> int | None:
+        """Return the fence of a served value that could not be used, else None."""
+        if isinstance(item.answer, Served) and item.ending is None:
+            return codec.fence_of(item.answer.value)
+        return None
+
+    def _sort(self, item: Item, wave: Sequence[Item]) -> None:
+        if item.verdict is not None:
+            return
+        answer = item.answer
+        self._count(item, answer)
+        if answer is None:
+            return
+        item.verdict = claim_verdict(answer)
+        if isinstance(answer, Done):
+            item.verdict = delete("duplicate")
+            item.source = item.source or "record"
+        elif isinstance(answer, Busy):
+            self._sort_busy(item, answer, wave)
+        elif isinstance(answer, Acquired):
+            self._note_acquired(item, answer)
+
+    def _count(self, item: Item, answer: ClaimAnswer | None) -> None:
+        if item.ending is not None and item.source == "local":
+            self._emit(events.CacheRead(source="local", name=item.name, key=item.key))
+        elif isinstance(answer, Served):
+            self._emit(events.CacheRead(source="shared", name=item.name, key=item.key))
+        elif isinstance(answer, Acquired):
+            self._emit(events.CacheRead(source="miss", name=item.name, key=item.key))
+
+    def _sort_busy(self, item: Item, answer: Busy, wave: Sequence[Item]) -> None:
+        sibling = next((one for one in wave if _leads(one, item)), None)
+        if sibling is not None:
+            item.leader = sibling
+            return
+        self._emit(events.LeaseContended(name=item.name, key=item.key, owner=answer.owner))
+        rest = self._container.durations.expected(item.name) - answer.age_seconds
+        wait = answer.remaining_seconds if answer.cooling else max(answer.remaining_seconds, rest)
+        item.verdict = defer("cooling" if answer.cooling else "busy", wait)
+
+    def _note_acquired(self, item: Item, answer: Acquired) -> None:
+        item.attempt = answer.attempt
+        self._emit(events.LeaseAcquired(name=item.name, key=item.key, fence=answer.lease.fence))
+        if answer.takeover or answer.abandoned_owner:
+            owner = answer.abandoned_owner or "unknown"
+            self._emit(events.LeaseTakenOver(name=item.name, key=item.key, dead_owner=owner))
+            _log.warning("took %s over from %s, which never ended it", item.scoped_key, owner)
+        self._invocation.heartbeat.watch(answer.lease)
+
+
+def _leads(leader: Item, item: Item) -> bool:
+    return (
+        leader is not item
+        and isinstance(leader.answer, Acquired)
+        and leader.verdict is None
+        and leader.scoped_key == item.scoped_key
+    )

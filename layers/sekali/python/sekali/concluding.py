@@ -1,0 +1,170 @@
+"""Record what has ended, finish it in one pipeline, read the verdicts (PROTOCOL §4, steps 5 and 6).
+
+    t=0.00  leader's body returns          D, not recorded
+    t=0.01  table: conditional write       accepted; or rejected: the other's result is ours
+    t=0.02  table: its followers' settles  only if its own body computed, under a live lease
+    t=0.03  one pipeline: every finish, leaders before followers
+    t=0.04  verdicts; what the shared tier took is kept in the local tier too
+
+The table comes first: a container that dies in between leaves a row that the next one finds.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from sekali import codec
+from sekali.answers import Acquired, End, Finished, FinishSuperseded
+from sekali.errors import SharedUnavailable
+from sekali.settling import defer, finish_verdict
+from sekali.telemetry import events
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from sekali.answers import FinishAnswer
+    from sekali.claiming import Claiming
+    from sekali.invocation import Invocation
+    from sekali.items import Item
+    from sekali.scripts import Command
+    from sekali.warm import Container
+
+_log = logging.getLogger(__name__)
+
+LAST_FLUSH_SECONDS = 0.5
+"""Time kept free before the deadline; a failing flush is repeated until then."""
+RETRY_PAUSE_SECONDS = 0.05
+
+
+class Concluding:
+    """Steps 5 and 6 of one batch."""
+
+    def __init__(self, container: Container, invocation: Invocation, claiming: Claiming) -> None:
+        """Keep the container, the invocation, and the claiming that knows each item's terms."""
+        self._container = container
+        self._invocation = invocation
+        self._claiming = claiming
+
+    def conclude(self, ended: Sequence[Item], batch: Iterable[Item]) -> None:
+        """Take `ended`, and whoever in `batch` follows one of them, to their verdicts."""
+        self._record(ended)
+        followers = self._settle_followers(ended, batch)
+        self._record(followers)
+        finishing = [item for item in (*ended, *followers) if item.verdict is None]
+        if finishing:
+            self._finish(finishing)
+
+    def _record(self, items: Sequence[Item]) -> None:
+        durable = self._container.durable
+        if durable is None:
+            return
+        lasting = [
+            item
+            for item in items
+            if item.ending and item.ending.outcome in "DSX" and not item.ending.recorded
+        ]
+        if lasting:
+            durable.record(lasting, deadline=self._invocation.monotonic_deadline())
+
+    def _settle_followers(self, ended: Sequence[Item], batch: Iterable[Item]) -> list[Item]:
+        """Settle who asked for a key that a sibling's own body has just computed."""
+        concluded = set(ended)
+        followers = []
+        for item in batch:
+            leader = item.leader
+            if leader is None or item.verdict or item.ending or item.id == leader.id:
+                continue
+            if leader in concluded and self._may_be_followed(leader):
+                item.settle(
+                    leader.ending.result if leader.ending else b"",
+                    token=leader.lease.token if leader.lease else "",
+                    fence=leader.lease.fence if leader.lease else 0,
+                    source="followed",
+                )
+                followers.append(item)
+            elif leader in concluded or leader.verdict is not None:
+                item.verdict = defer("leader_failed", 0.0)
+        return followers
+
+    def _may_be_followed(self, leader: Item) -> bool:
+        """Tell whether `leader` has a result of its own body, under a lease that is still live."""
+        ending, lease = leader.ending, leader.lease
+        if leader.verdict is not None or ending is None or lease is None:
+            return False
+        return ending.outcome == "D" and ending.computed and self._invocation.holds(lease)
+
+    def _finish(self, items: Sequence[Item]) -> None:
+        claims = self._invocation.claims
+        ends = [self._end(item) for item in items]
+        news = [self._container.announce(item.scoped_key) for item in items if _replaces(item)]
+        replies = self._flush([*map(claims.finish, ends), *news])
+        for index, (item, end) in enumerate(zip(items, ends, strict=True)):
+            reply = replies[index] if replies else None
+            if reply is None or isinstance(reply, Exception):
+                self._read(item, None)
+            else:
+                self._read(item, claims.read_finish(end, reply))
+
+    def _flush(self, commands: Sequence[Command]) -> list[Any]:  # Any: replies, as `Shared.flush`
+        """Send the finishes; they are repeatable, so a lost reply is asked for again."""
+        while True:
+            try:
+                return self._container.shared.flush(commands, operation="finish")
+            except SharedUnavailable as error:
+                if self._invocation.remaining_seconds() < LAST_FLUSH_SECONDS:
+                    _log.error("%d finishes stay unconfirmed: %s", len(commands), error)
+                    return []
+                self._invocation.pause(RETRY_PAUSE_SECONDS)
+
+    def _end(self, item: Item) -> End:
+        ending, spec = item.ending, item.spec
+        if ending is None or spec is None:
+            raise ValueError(f"message {item.message_id} has not ended")
+        storable = ending.outcome == "D" and ending.computed and spec.key is not None
+        ttl_seconds = spec.ttl_seconds if storable else 0.0
+        header = b""
+        if ttl_seconds > 0:
+            header = codec.header(
+                ending.fence,
+                key=item.scoped_key,
+                created=self._container.clock.wall(),
+                ttl_seconds=ttl_seconds,
+                epochs={},
+                body=ending.result,
+            )
+        return End(
+            ask=item.lease.ask if item.lease else self._claiming.ask(item),
+            token=ending.token,
+            fence=ending.fence,
+            outcome=ending.outcome,
+            recorded=ending.recorded,
+            result=ending.result,
+            header=header,
+            value_ttl_seconds=ttl_seconds,
+        )
+
+    def _read(self, item: Item, answer: FinishAnswer | None) -> None:
+        ending, container = item.ending, self._container
+        if ending is None:
+            return
+        if item.lease is not None:
+            self._invocation.heartbeat.unwatch(item.lease)
+        item.verdict = finish_verdict(ending, answer)
+        if isinstance(answer, FinishSuperseded):
+            container.emit(events.Superseded(name=item.name, key=item.key, fence=ending.fence))
+        if item.verdict.fate == "delete":
+            container.remember_done(item)
+        if isinstance(answer, Finished) and answer.filled and item.spec is not None:
+            container.keep(item, ending.result, ending.fence, item.spec.ttl_seconds)
+
+
+def _replaces(item: Item) -> bool:
+    """Tell whether this result takes the place of an older value that other containers may hold."""
+    return (
+        isinstance(item.answer, Acquired)
+        and item.answer.older
+        and item.ending is not None
+        and item.ending.outcome == "D"
+    )

@@ -1,0 +1,166 @@
+"""Let the messages of a batch go: send what is owed for them, then name those that return.
+
+Step 7 of PROTOCOL §4, in this order and no other:
+
+    copy or dead letter sent  →  acknowledged  →  the original may be left out
+
+A copy that was not acknowledged leaves its original to return by itself, when its visibility ends.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from typing import TYPE_CHECKING
+
+from sekali.items import Verdict
+from sekali.message import decode
+from sekali.outbox import MAX_DELAY_SECONDS, Letter
+from sekali.outgoing import MAX_MESSAGE_BYTES, dead_letter, delayed_copy
+from sekali.settling import give_back
+from sekali.telemetry import events
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sekali.invocation import Invocation
+    from sekali.items import Item
+    from sekali.warm import Container
+
+_log = logging.getLogger(__name__)
+
+SHORTEST_DELAY_SECONDS = 1.0
+GROWTH_PER_DEFERRAL = 0.25
+LARGEST_GROWTH = 8.0
+"""Each deferral adds a quarter to the delay, up to eight times what the holder still needs."""
+
+
+class Departures:
+    """Step 7 of one batch."""
+
+    def __init__(
+        self,
+        container: Container,
+        invocation: Invocation,
+        *,
+        uniform: Callable[[float, float], float] = random.uniform,
+    ) -> None:
+        """Keep the container, whose outbox sends, and the invocation."""
+        self._container = container
+        self._invocation = invocation
+        self._emit = container.emit
+        self._uniform = uniform
+        self._queues = container.settings.for_worker()
+
+    def settle(self, items: Sequence[Item]) -> set[str]:
+        """Send what is owed and return the ids of the messages that must come back."""
+        for item in items:
+            self._bound_age(item)
+        letters = {item.message_id: self._letter(item) for item in items}
+        owed = [letter for letter in letters.values() if letter is not None]
+        acknowledged = self._container.outbox.send(owed) if owed else set()
+        returning = {
+            item.message_id
+            for item in items
+            if not _may_go(item) and item.message_id not in acknowledged
+        }
+        for item in items:
+            self._tell(item, returned=item.message_id in returning)
+        return returning
+
+    def _bound_age(self, item: Item) -> None:
+        """Turn the deferral of a job that waited longer than allowed into a dead letter."""
+        if item.verdict is None or item.verdict.fate != "defer" or item.message is None:
+            return
+        waited = self._container.clock.wall() - item.message.first_sent
+        if waited > self._container.settings.max_age_seconds:
+            item.verdict = Verdict(
+                fate="dead_letter",
+                reason="waited_too_long",
+                error=f"waited {waited:.0f} s, the last time because: {item.verdict.reason}",
+                attempts=item.attempt or None,
+            )
+
+    def _letter(self, item: Item) -> Letter | None:
+        verdict = item.verdict
+        if verdict is None or verdict.fate not in {"defer", "dead_letter"}:
+            return None
+        if verdict.fate == "dead_letter":
+            return self._dead_letter(item, verdict)
+        return self._copy(item, verdict)
+
+    def _dead_letter(self, item: Item, verdict: Verdict) -> Letter:
+        group = item.raw.get("attributes", {}).get("MessageGroupId")
+        lease_fence = item.lease.fence if item.lease else 0
+        return Letter(
+            message_id=item.message_id,
+            queue_url=self._queues.dead_letter_queue_url,
+            outgoing=dead_letter(
+                item.message or item.raw,
+                reason=verdict.reason,
+                error_type=verdict.error_type,
+                error=verdict.error,
+                attempts=verdict.attempts if verdict.attempts is not None else item.attempt or None,
+                fence=max(verdict.fence, lease_fence),
+            ),
+            trace=item.message.trace if item.message else None,
+            group=str(group or "sekali") if self._container.settings.fifo else None,
+        )
+
+    def _copy(self, item: Item, verdict: Verdict) -> Letter | None:
+        if item.message is None or self._container.settings.fifo:
+            return None
+        # Decoded again, because the job may have changed the payload that it was given.
+        fresh = decode(item.raw, default_job=item.name, received_at=item.message.first_sent)
+        copy = delayed_copy(fresh, deferrals=item.message.deferrals + 1)
+        if copy.size_bytes > MAX_MESSAGE_BYTES:
+            item.verdict = give_back("copy_too_large")
+            return None
+        return Letter(
+            message_id=item.message_id,
+            queue_url=self._queues.queue_url,
+            outgoing=copy,
+            delay_seconds=self._delay_seconds(verdict.seconds, item.message.deferrals),
+            trace=item.message.trace,
+        )
+
+    def _delay_seconds(self, needed: float, deferrals: int) -> float:
+        """Return how long to stay away: what is needed, at least a second, jittered, growing."""
+        growth = min(1.0 + GROWTH_PER_DEFERRAL * deferrals, LARGEST_GROWTH)
+        delay = max(needed, SHORTEST_DELAY_SECONDS) * growth * self._uniform(1.0, 1.25)
+        return min(delay, MAX_DELAY_SECONDS)
+
+    def _tell(self, item: Item, *, returned: bool) -> None:
+        verdict = item.verdict or give_back("unsettled")
+        if verdict.fate == "dead_letter" and not returned:
+            self._emit(events.DeadLettered(name=item.name, reason=verdict.reason))
+        elif verdict.fate == "defer" and not returned:
+            self._emit(
+                events.Deferred(name=item.name, seconds=verdict.seconds, reason=verdict.reason)
+            )
+        if verdict.reason == "retry":
+            self._emit(events.Retried(name=item.name, attempt=item.attempt, error="retry"))
+        self._emit(self._settled(item, verdict, returned=returned))
+
+    def _settled(self, item: Item, verdict: Verdict, *, returned: bool) -> events.RecordSettled:
+        now, message = self._container.clock.wall(), item.message
+        waited = max(now - message.enqueued_at, 0.0) if message else 0.0
+        return events.RecordSettled(
+            name=item.name,
+            id=item.id,
+            key=item.key,
+            outcome="return" if returned else verdict.fate,
+            attempt=item.attempt,
+            fence=item.lease.fence if item.lease else verdict.fence,
+            source=item.source,
+            queue_seconds=max(waited - self._invocation.elapsed_seconds(), 0.0),
+            run_seconds=item.run_seconds,
+            latency_seconds=waited,
+            retries=max(item.attempt - 1, 0),
+            reason=verdict.reason,
+            trace=message.trace if message else None,
+        )
+
+
+def _may_go(item: Item) -> bool:
+    return item.verdict is not None and item.verdict.fate == "delete"

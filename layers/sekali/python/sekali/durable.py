@@ -1,0 +1,123 @@
+"""Ask and write the durable record on behalf of a batch (PROTOCOL §3 and §4, steps 3 and 5).
+
+The table is written before the shared cache is told, so that a crash between the two is found
+again. The first recorded outcome of an id is final: whoever comes second takes over what is there.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from sekali.errors import ResultTooLarge, StoreUnavailable
+from sekali.settling import defer, encode_error, failed_verdict, give_back, mismatch_verdict
+from sekali.store_rows import Accepted, Outcome, Rejected
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sekali.items import Ending, Item, Verdict
+    from sekali.store import Store
+    from sekali.store_rows import Row
+
+_log = logging.getLogger(__name__)
+
+
+class Durable:
+    """Join the items of a batch with their rows."""
+
+    def __init__(self, store: Store, *, ttl_seconds: float, wall: Callable[[], float]) -> None:
+        """Keep the store, the life of a row in seconds, and the clock that bounds table claims."""
+        self._store = store
+        self._ttl_seconds = ttl_seconds
+        self._wall = wall
+
+    def ask(self, items: Sequence[Item], *, deadline: float) -> None:
+        """Read the rows of claimed `items`; end those that the table knows better."""
+        wanted = {(item.name, item.id): item for item in items}
+        try:
+            rows = self._store.get_many(list(wanted), deadline=deadline)
+        except StoreUnavailable as error:
+            _log.error("%d claims are given back unasked: %s", len(items), error)
+            for item in items:
+                item.end("U", then=give_back("store_unavailable"))
+            return
+        for identity, item in wanted.items():
+            row = rows.get(identity)
+            if row is not None:
+                self._meet(item, row)
+
+    def _meet(self, item: Item, row: Row) -> None:
+        if row.payload_hash != item.payload_hash:
+            item.end("U", then=mismatch_verdict(fence=row.fence))
+        elif row.is_final(rearm=item.rearm):
+            _take_over(item, row)
+        elif row.status == "running" and row.deadline >= self._wall():
+            item.end("U", then=defer("running_elsewhere", row.deadline - self._wall()))
+
+    def record(self, items: Sequence[Item], *, deadline: float) -> None:
+        """Write the outcome of each item, and follow what the table says against it."""
+        writing = [(item, item.ending) for item in items if item.ending is not None]
+        outcomes = [self._outcome(item, ending) for item, ending in writing]
+        replies = self._store.record_many(outcomes, deadline=deadline)
+        oversized: list[Item] = []
+        for (item, ending), reply in zip(writing, replies, strict=True):
+            match reply:
+                case Accepted(stored=stored):
+                    ending.recorded = True
+                    if ending.outcome != "X":
+                        ending.result = stored
+                case Rejected(row=row):
+                    self._yield_to(item, row)
+                case ResultTooLarge():
+                    oversized.append(item)
+                    item.end("X", result=encode_error("result_too_large", reply))
+                case _:
+                    _log.error("an outcome could not be recorded: %s", reply)
+                    self._withdraw(item)
+        if oversized:
+            self.record(oversized, deadline=deadline)
+
+    def _outcome(self, item: Item, ending: Ending) -> Outcome:
+        failed = ending.outcome == "X"
+        return Outcome(
+            name=item.name,
+            id=item.id,
+            outcome="failed" if failed else "done",
+            payload_hash=item.payload_hash,
+            fence=ending.fence,
+            token=ending.token,
+            result=b"" if failed else ending.result,
+            error=ending.result if failed else b"",
+            ttl_seconds=self._ttl_seconds,
+            rearm=item.rearm,
+        )
+
+    def _yield_to(self, item: Item, row: Row) -> None:
+        """Take over the outcome that was recorded first."""
+        if row.payload_hash != item.payload_hash:
+            self._drop(item, then=mismatch_verdict(fence=row.fence))
+        elif row.is_final(rearm=item.rearm):
+            _take_over(item, row)
+        else:
+            self._withdraw(item)
+
+    def _withdraw(self, item: Item) -> None:
+        self._drop(item, then=give_back("store_unavailable"))
+
+    def _drop(self, item: Item, *, then: Verdict) -> None:
+        """Give the claim back, or, where there was none, only the message."""
+        if item.lease is None:
+            item.ending, item.verdict = None, then
+        else:
+            item.end("W", then=then)
+
+
+def _take_over(item: Item, row: Row) -> None:
+    """End the claim with what the table recorded first."""
+    if row.status == "done":
+        item.end("S", result=row.stored, recorded=True)
+        item.source = "table"
+    else:
+        then = failed_verdict(row.error, fence=row.fence)
+        item.end("X", result=row.error, recorded=True, then=then)

@@ -1,0 +1,150 @@
+"""Renew the leases of one invocation, all in one pipeline per beat.
+
+    t=0    claims answered, leases of 12 s
+    t=4    beat: one pipeline renews every lease that is still open   (a third, jittered)
+    t=8    beat fails: the cache does not answer                      tried again every 0.4 s
+    t=9    beat: fine again, nothing was lost
+    t=20   a lease whose renewals failed until it ran out is marked lost, and its holder is told
+
+One heartbeat belongs to one invocation. It is stopped and joined at its end, so nothing beats while
+the container is frozen; should a thaw happen in the middle all the same, every lease that ran out
+by `now` is lost without a word to the server, because somebody else may hold it by then.
+
+What is *not* guaranteed: that a lease is still held when the next line of the body runs. The fence
+in every write is what protects the others.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+import threading
+from typing import TYPE_CHECKING
+
+from sekali.answers import Lost
+from sekali.errors import SharedUnavailable
+from sekali.telemetry import events
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sekali.answers import Lease
+    from sekali.claims import Claims
+    from sekali.shared import Shared
+
+_log = logging.getLogger(__name__)
+
+KILL_SLOP_SECONDS = 2.0
+"""A timed-out function was seen alive 0.7 s after its deadline: leases outlive it by this much."""
+BEATS_PER_LEASE = 3.0
+RETRIES_PER_LEASE = 30.0
+MIN_WAIT_SECONDS = 0.05
+
+
+class Heartbeat:
+    """Keep leases alive from a thread of its own, which starts with `start` and not before.
+
+    `deadline` is when the function will be killed, on the line of `now`: no lease is renewed past
+    it by more than the slop.
+    """
+
+    def __init__(
+        self,
+        *,
+        shared: Shared,
+        claims: Claims,
+        now: Callable[[], float],
+        emit: Callable[[events.Event], None],
+        uniform: Callable[[float, float], float] = random.uniform,
+    ) -> None:
+        """Keep what a beat needs."""
+        self._shared = shared
+        self._claims = claims
+        self._now = now
+        self.deadline = math.inf
+        self._emit = emit
+        self._uniform = uniform
+        self._leases: dict[str, Lease] = {}
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def watch(self, lease: Lease) -> None:
+        """Renew `lease` from the next beat on."""
+        with self._lock:
+            self._leases[lease.token] = lease
+
+    def unwatch(self, lease: Lease) -> None:
+        """Renew `lease` no more; a renewal under way is refused by the server if it comes late."""
+        with self._lock:
+            self._leases.pop(lease.token, None)
+
+    def start(self) -> None:
+        """Start beating, once."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="sekali-heartbeat", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Stop and join. Whatever is still watched afterwards is not renewed."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def beat(self) -> bool:
+        """Renew every watched lease once; False if the cache did not answer."""
+        with self._lock:
+            leases = list(self._leases.values())
+        alive = [lease for lease in leases if self._still_alive(lease)]
+        if not alive or self._stopped.is_set():
+            return True
+        sent_at = self._now()
+        left = self.deadline + KILL_SLOP_SECONDS - sent_at
+        if left <= 0:
+            return True
+        commands = [
+            self._claims.renew(
+                lease,
+                lease_seconds=min(lease.ask.terms.lease_seconds, left),
+                started=lease.started,
+            )
+            for lease in alive
+        ]
+        try:
+            replies = self._shared.flush(commands, operation="renew")
+        except SharedUnavailable as error:
+            _log.warning("a heartbeat failed and is tried again: %s", error)
+            return False
+        for lease, reply in zip(alive, replies, strict=True):
+            if isinstance(reply, Exception):
+                _log.warning("renewing %s failed: %s", lease.ask.key, reply)
+            elif isinstance(self._claims.read_renew(lease, reply, sent_at), Lost):
+                self._lose(lease)
+        return True
+
+    def _still_alive(self, lease: Lease) -> bool:
+        if lease.lost:
+            return False
+        if self._now() >= lease.expires_at:
+            self._lose(lease)
+            return False
+        return True
+
+    def _lose(self, lease: Lease) -> None:
+        lease.lost = True
+        self.unwatch(lease)
+        self._emit(events.LeaseLost(name=lease.ask.name, key=lease.ask.key))
+        _log.warning("the lease of %s is lost", lease.ask.key)
+
+    def _run(self) -> None:
+        beats = BEATS_PER_LEASE
+        while not self._stopped.wait(self._pause(beats)):
+            beats = BEATS_PER_LEASE if self.beat() else RETRIES_PER_LEASE
+
+    def _pause(self, beats: float) -> float:
+        with self._lock:
+            shortest = min(
+                (lease.ask.terms.lease_seconds for lease in self._leases.values()), default=1.0
+            )
+        return max(shortest / beats * self._uniform(0.8, 1.0), MIN_WAIT_SECONDS)

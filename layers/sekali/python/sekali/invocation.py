@@ -1,0 +1,92 @@
+"""Bound one invocation: its time, its owner's name, its claims and its heartbeat.
+
+All times of an invocation are seconds on one line, `now()`, which is the monotonic clock plus
+whatever the wall clock gained on it since the invocation began. A container that was frozen or
+stopped in between therefore finds its leases expired, although its monotonic clock stood still:
+
+    t=0     claim sent, lease of 12 s           expires at 12
+    t=3     stopped; the monotonic clock stands still
+    t=60    resumed: monotonic 3, wall 60       now() is 60: the lease is over
+
+A wall clock stepped forward has the same effect, which costs a renewal and breaks nothing. One that
+is stepped backward changes nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from sekali import clock as clocks
+from sekali.heartbeat import KILL_SLOP_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sekali.answers import Lease
+    from sekali.claims import Claims
+    from sekali.clock import Clock
+    from sekali.heartbeat import Heartbeat
+
+
+class Timeline:
+    """Tell seconds that never run slower than either clock."""
+
+    def __init__(self, clock: Clock) -> None:
+        """Start the line at this moment of `clock`."""
+        self.clock = clock
+        self._start = clocks.now(clock)
+        self._gap = 0.0
+        self._lock = threading.Lock()
+
+    def now(self) -> float:
+        """Return seconds on the line; the difference of two of them is an age."""
+        moment = clocks.now(self.clock)
+        passed = moment.monotonic - self._start.monotonic
+        gained = (moment.wall - self._start.wall) - passed
+        with self._lock:
+            self._gap = max(self._gap, gained)
+            return moment.monotonic + self._gap
+
+
+class Invocation:
+    """One call of the Lambda handler."""
+
+    def __init__(
+        self,
+        *,
+        timeline: Timeline,
+        remaining_seconds: float,
+        claims: Claims,
+        heartbeat: Heartbeat,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Fix the deadline: now plus `remaining_seconds`, where 0 is a number like any other."""
+        self.claims = claims
+        self.heartbeat = heartbeat
+        self.pause = pause
+        self.now = timeline.now
+        self._clock = timeline.clock
+        self._began = timeline.now()
+        self.deadline = heartbeat.deadline = self._began + remaining_seconds
+
+    def remaining_seconds(self) -> float:
+        """Return the seconds left, negative after the deadline."""
+        return self.deadline - self.now()
+
+    def elapsed_seconds(self) -> float:
+        """Return the seconds since the invocation began."""
+        return self.now() - self._began
+
+    def monotonic_deadline(self) -> float:
+        """Return the deadline as a reading of the monotonic clock, for the durable store."""
+        return self._clock.monotonic() + self.remaining_seconds()
+
+    def bounded_lease_seconds(self, lease_seconds: float) -> float:
+        """Cut a lease so that it ends soon after the function would be killed."""
+        return max(min(lease_seconds, self.remaining_seconds() + KILL_SLOP_SECONDS), 0.001)
+
+    def holds(self, lease: Lease) -> bool:
+        """Tell whether `lease` is ours by our own clock, counted from before it was asked for."""
+        return not lease.lost and self.now() < lease.expires_at

@@ -1,0 +1,112 @@
+"""Carry one record through a batch: what was claimed, how it ends, what becomes of its message."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sekali.answers import ClaimAnswer, Lease, Outcome
+    from sekali.jobs import JobSpec
+    from sekali.message import Message
+
+Fate = Literal["delete", "defer", "dead_letter", "return"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What becomes of one message, and why. `seconds` is the delay of a deferral."""
+
+    fate: Fate
+    reason: str
+    seconds: float = 0.0
+    error_type: str | None = None
+    error: str | None = None
+    attempts: int | None = None
+    fence: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Ending:
+    """How one claim ends, before the shared cache was told.
+
+    `token` and `fence` name the claim (an empty token for a settle that nobody claimed). `computed`
+    tells that the result is the body's own; `recorded`, that the table holds exactly this outcome.
+    `then` is the verdict that a give-back already has.
+    """
+
+    outcome: Outcome
+    token: str
+    fence: int
+    result: bytes = b""
+    recorded: bool = False
+    computed: bool = False
+    then: Verdict | None = None
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Item:
+    """One record on its way through the batch. Compared by identity.
+
+    `leader` is the item whose outcome this one follows: the first of the same id, or the sibling
+    that holds the lease of its key. `source` says where the answer came from.
+    """
+
+    raw: Mapping[str, Any]  # Any: one record of a Lambda event
+    message_id: str
+    message: Message | None = None
+    spec: JobSpec | None = None
+    name: str = ""
+    id: str = ""
+    key: str = ""
+    payload_hash: str = ""
+    answer: ClaimAnswer | None = None
+    leader: Item | None = None
+    ending: Ending | None = None
+    verdict: Verdict | None = None
+    source: str = ""
+    attempt: int = 0
+    run_seconds: float = 0.0
+
+    @property
+    def lease(self) -> Lease | None:
+        """Return the lease of an acquired claim, else None."""
+        return getattr(self.answer, "lease", None)
+
+    @property
+    def scoped_key(self) -> str:
+        """Return the key with its job's name: what the tiers and the log know it by."""
+        return f"{self.name}/{self.key}"
+
+    @property
+    def rearm(self) -> int:
+        """Return the fence of the dead letter that this message redrives, else 0."""
+        return self.message.rearm if self.message else 0
+
+    def end(
+        self,
+        outcome: Outcome,
+        *,
+        result: bytes = b"",
+        recorded: bool = False,
+        computed: bool = False,
+        then: Verdict | None = None,
+    ) -> None:
+        """Let the claim end with `outcome`; without a lease, as a settle that nobody claimed."""
+        lease = self.lease
+        self.ending = Ending(
+            outcome=outcome,
+            token=lease.token if lease else "",
+            fence=lease.fence if lease else 0,
+            result=result,
+            recorded=recorded,
+            computed=computed,
+            then=then,
+        )
+
+    def settle(self, result: bytes, *, token: str, fence: int, source: str) -> None:
+        """Let the id be settled with a result that this item's own body did not compute."""
+        self.ending = Ending(outcome="S", token=token, fence=fence, result=result)
+        self.source = source

@@ -1,0 +1,121 @@
+"""Describe jobs: how one is registered, and what its function is given.
+
+A job has a *name* (which function), an *id* (who asks) and a *key* (what is computed; default: the
+id). An id determines its key, so a key is a pure function of the payload.
+"""
+
+from __future__ import annotations
+
+import json
+import string
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from sekali.errors import MessageInvalid, PermanentError
+
+if TYPE_CHECKING:
+    from sekali.answers import Lease, Terms
+    from sekali.tiered import Tiered
+
+KeyRule = str | Callable[[Mapping[str, Any]], str] | None
+"""A template over `payload`, a function of the payload, or None for the id itself."""
+
+
+class _KeyTemplate(string.Formatter):
+    """Fill a key template so that two different payloads never make one key by accident.
+
+    Text fields are percent-encoded where they hold `/`, `%` or `~`; every other value is written as
+    `~` and its JSON. So `{a}/{b}` keeps its separator, and `1` differs from `"1"`.
+    """
+
+    # Any: the formatter protocol of the standard library passes whatever the payload holds.
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if format_spec:
+            return format(value, format_spec)
+        if isinstance(value, str):
+            return value.replace("%", "%25").replace("/", "%2F").replace("~", "%7E")
+        return "~" + json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+_TEMPLATE = _KeyTemplate()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """A registered job: its function and the numbers that govern its claims.
+
+    `ttl_seconds` is the hard TTL of the key's value in both tiers; 0 means that nothing but the
+    record of the id is kept. `permanent` lists the exceptions that no retry can mend. The last two
+    override the settings where they are not None.
+    """
+
+    name: str
+    function: Callable[[Job], object]
+    key: KeyRule
+    ttl_seconds: float
+    permanent: tuple[type[Exception], ...] = ()
+    max_attempts: int | None = None
+    lease_seconds: float | None = None
+
+    def key_of(self, job_id: str, payload: Mapping[str, Any]) -> str:
+        """Return the key of `payload`.
+
+        Raises:
+            MessageInvalid: the payload lacks what the key is made of (reason `payload_rejected`).
+        """
+        if self.key is None:
+            return job_id
+        try:
+            if callable(self.key):
+                return str(self.key(payload))
+            filled: str = _TEMPLATE.format(self.key, payload=payload)
+            return filled
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise MessageInvalid(
+                "payload_rejected",
+                field="payload",
+                rule=f"must hold what the key of job {self.name} is made of",
+                value=f"{type(error).__name__}: {error}",
+            ) from error
+
+    def terms(self, defaults: Terms) -> Terms:
+        """Return the terms of this job's claims: `defaults` with this job's own numbers."""
+        return replace(
+            defaults,
+            max_attempts=self.max_attempts or defaults.max_attempts,
+            lease_seconds=self.lease_seconds or defaults.lease_seconds,
+        )
+
+    def is_permanent(self, error: Exception) -> bool:
+        """Tell whether no retry can mend `error`."""
+        return isinstance(error, (PermanentError, *self.permanent))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One unit of work, as its function sees it. The payload is the function's own copy."""
+
+    name: str
+    id: str
+    key: str
+    payload: dict[str, Any]  # Any: the user's own JSON
+    attempt: int
+    deferrals: int
+    trace: str | None
+    lease: Lease
+    cache: Tiered
+    remaining_seconds: Callable[[], float]
+
+
+def validate_permanent(errors: Sequence[type[Exception]]) -> tuple[type[Exception], ...]:
+    """Return `errors` as a tuple.
+
+    Raises:
+        TypeError: one of them is not an exception class.
+    """
+    for error in errors:
+        if not issubclass(error, Exception):
+            msg = f"permanent must list exception classes, got {error!r}"
+            raise TypeError(msg)
+    return tuple(errors)

@@ -1,0 +1,244 @@
+"""Keep what a warm container keeps between invocations: the only mutable module state.
+
+    INIT        nothing is connected, no setting is read
+    first call  settings are parsed once; doors to cache, table and queue are made, not yet opened
+    later       the same container is handed out, with its local tier, its place in the invalidation
+                log, its memory of finished ids and its measured run times
+
+`reset()` forgets all of it: tests call it, and so does a process that finds itself forked, because
+sockets, locks and measured times belong to the parent.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Final
+
+from sekali import codec, shared
+from sekali.answers import Terms
+from sekali.claims import Claims
+from sekali.clock import SystemClock
+from sekali.durable import Durable
+from sekali.flights import Flights
+from sekali.heartbeat import Heartbeat
+from sekali.invalidation import Entry, Log, new_mark
+from sekali.invocation import Invocation, Timeline
+from sekali.keys import Keyspace
+from sekali.local import Local
+from sekali.outbox import Outbox
+from sekali.settings import Settings
+from sekali.store import Store, aws_client
+from sekali.tiered import Tiered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sekali.clock import Clock
+    from sekali.idempotency import Coordination
+    from sekali.invalidation import Cursor
+    from sekali.items import Item
+    from sekali.scripts import Command
+    from sekali.telemetry import events
+
+LAYER_INVOCATION_SECONDS: Final = 900.0
+DONE_ENTRIES: Final = 20_000
+DONE_BYTES: Final = 4 * 1024 * 1024
+"""Ids known to be done, with their payload hash: about 200 bytes each."""
+
+
+class Durations:
+    """Remember how long each job takes, as a mean that forgets slowly, in seconds."""
+
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        self._seconds: dict[str, float] = {}
+
+    def add(self, name: str, seconds: float) -> None:
+        """Take one measured run in."""
+        known = self._seconds.get(name, seconds)
+        self._seconds[name] = known + 0.2 * (seconds - known)
+
+    def expected(self, name: str) -> float:
+        """Return the seconds a run of `name` is expected to take; 0 where none was measured."""
+        return self._seconds.get(name, 0.0)
+
+
+class Container:
+    """The warm parts of one execution environment. Safe to build; connects at first use."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        emit: Callable[[events.Event], None],
+        clock: Clock | None = None,
+        connect: Callable[[], Any] | None = None,  # Any: redis.Redis or RedisCluster
+    ) -> None:
+        """Make the parts of `settings`; the last two arguments replace the real ones in tests."""
+        self.settings = settings
+        self.emit = emit
+        self.clock = clock or SystemClock()
+        self.keyspace = Keyspace(settings.namespace, settings.buckets)
+        self.shared = shared.Shared(
+            connect or shared.connect(settings), clock=self.clock, on_event=emit
+        )
+        self.local = self._new_local(settings.local_max_entries, settings.local_max_bytes)
+        self.done = self._new_local(DONE_ENTRIES, DONE_BYTES)
+        self.durations = Durations()
+        self.flights = Flights()
+        self.outbox = Outbox(cache(lambda: aws_client("sqs")))
+        self.durable = self._new_durable()
+        self._log = Log(self.keyspace)
+        self._cursor: Cursor | None = None
+
+    def _new_local(self, entries: int, size_bytes: int) -> Local:
+        return Local(
+            max_entries=entries, max_bytes=size_bytes, clock=self.clock, on_event=self.emit
+        )
+
+    def _new_durable(self) -> Durable | None:
+        settings = self.settings
+        if settings.durable_mode == "redis" or settings.table_name is None:
+            return None
+        store = Store(
+            settings.table_name,
+            clock=self.clock,
+            bucket=settings.results_bucket,
+            on_event=self.emit,
+        )
+        return Durable(store, ttl_seconds=settings.record_ttl_seconds, wall=self.clock.wall)
+
+    def default_terms(self) -> Terms:
+        """Return the terms of a job that names none of its own."""
+        settings = self.settings
+        return Terms(
+            lease_seconds=settings.lease_seconds,
+            record_ttl_seconds=settings.record_ttl_seconds,
+            max_attempts=settings.max_attempts,
+            cooling_base_seconds=settings.cooling_base_seconds,
+            cooling_cap_seconds=settings.cooling_cap_seconds,
+            born_ttl_seconds=settings.record_ttl_seconds,
+        )
+
+    def invocation(self, *, owner: str, remaining_seconds: float) -> Invocation:
+        """Begin one invocation; its heartbeat is made but does not beat yet."""
+        timeline = Timeline(self.clock)
+        claims = Claims(self.keyspace, owner, clock=self.clock)
+        heartbeat = Heartbeat(shared=self.shared, claims=claims, now=timeline.now, emit=self.emit)
+        return Invocation(
+            timeline=timeline,
+            remaining_seconds=remaining_seconds,
+            claims=claims,
+            heartbeat=heartbeat,
+        )
+
+    def tiered(self, invocation: Invocation) -> Tiered:
+        """Return the two tiers as `invocation` sees them."""
+        return Tiered(
+            local=self.local,
+            shared=self.shared,
+            flights=self.flights,
+            invocation=invocation,
+            terms=self.default_terms(),
+            wall=self.clock.wall,
+            emit=self.emit,
+        )
+
+    def coordination(self) -> Coordination:
+        """Return what the idempotency layer needs when it stands alone."""
+        from sekali.idempotency import Coordination
+
+        def beating() -> Heartbeat:
+            return Heartbeat(shared=self.shared, claims=one.claims, now=one.now, emit=self.emit)
+
+        one = self.invocation(owner=owner_name("-"), remaining_seconds=LAYER_INVOCATION_SECONDS)
+        return Coordination(
+            shared=self.shared,
+            claims=one.claims,
+            terms=self.default_terms(),
+            now=one.now,
+            beating=beating,
+        )
+
+    # The invalidation log.
+
+    def tail_commands(self) -> list[Command]:
+        """Return the command that reads what was invalidated since this container last looked."""
+        return [self._log.tail(self._cursor)]
+
+    def apply_tail(self, replies: Sequence[Any]) -> None:
+        """Drop from the local tier what the log names, or everything where the log has a gap."""
+        for reply in replies:
+            if isinstance(reply, Exception):
+                self.local.flush("log_unreadable")
+                self._cursor = None
+                continue
+            tail = self._log.read_tail(reply, self._cursor)
+            if tail.gap:
+                # The first look too: a value of the same pipeline may be older than the log's end.
+                self.local.flush("log_opened" if self._cursor is None else "log_gap")
+            for entry in tail.entries:
+                self._apply(entry)
+            self._cursor = tail.cursor
+
+    def _apply(self, entry: Entry) -> None:
+        if entry.kind == "t":
+            self.local.drop_tag(entry.name)
+        else:
+            self.local.drop(entry.name)
+
+    def announce(self, scoped_key: str) -> Command:
+        """Return the command that tells the other containers that a key has a newer value."""
+        return self._log.append([Entry("r", scoped_key, new_mark())])
+
+    # What a finished batch leaves behind in this container.
+
+    def keep(self, item: Item, body: bytes, fence: int, ttl_seconds: float) -> None:
+        """Keep the value of a job's key in the local tier, its fence in front."""
+        if ttl_seconds > 0 and item.spec is not None and item.spec.key is not None:
+            value = b"%0*d%b" % (codec.FENCE_DIGITS, fence, body)
+            self.local.put(item.scoped_key, value, ttl_seconds=ttl_seconds, fence=fence)
+
+    def remember_done(self, item: Item) -> None:
+        """Remember that an id is done, which is final for as long as its record lives."""
+        seconds = self.settings.record_ttl_seconds
+        self.done.put(f"{item.name}/{item.id}", item.payload_hash, ttl_seconds=seconds)
+
+
+def owner_name(request_id: str) -> str:
+    """Return who holds a lease, as an operator finds it: function, request, log stream."""
+    function = os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "local")
+    stream = os.environ.get("AWS_LAMBDA_LOG_STREAM_NAME", str(os.getpid()))
+    return f"{function}/{request_id}/{stream}"
+
+
+_lock = threading.Lock()
+_state: dict[str, Container | int | None] = {"container": None, "pid": None}
+
+
+def container(make: Callable[[Settings], Container] | None = None) -> Container:
+    """Return this process's container, building it from the environment at the first call.
+
+    Raises:
+        SettingInvalid: the environment cannot work.
+    """
+    with _lock:
+        found = _state["container"]
+        if isinstance(found, Container) and _state["pid"] == os.getpid():
+            return found
+        settings = Settings.from_env(os.environ)
+        built = (make or partial(Container, emit=_silent))(settings)
+        _state["container"], _state["pid"] = built, os.getpid()
+        return built
+
+
+def reset() -> None:
+    """Forget the container; the next call builds a new one."""
+    with _lock:
+        _state["container"] = _state["pid"] = None
+
+
+def _silent(event: events.Event) -> None:
+    """Swallow events where nobody asked for telemetry."""

@@ -1,0 +1,303 @@
+"""Register jobs and be the Lambda handler of an SQS queue.
+
+::
+
+    worker = Worker("flight-reports")
+
+    @worker.job("monthly-delays", key="{payload[month]}/{payload[carrier]}", ttl_seconds=3600)
+    def monthly_delays(job):
+        ...
+
+    handler = worker.handler
+
+For each batch the handler decodes, claims, runs, records, finishes and settles (see `batch`); it
+returns the messages that must come back, as Lambda's partial batch response. Each record that runs
+goes through Powertools' `idempotent_function` with our persistence layer, and Powertools' batch
+utility builds the response, which is then amended: what was settled by a dead letter or a delayed
+copy leaves it, and what the last flush could not confirm enters it.
+
+What is *not* guaranteed: that a job's function starts once. Effects on foreign systems take
+`job.id` as their idempotency key.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from aws_lambda_powertools.utilities.batch import (
+    BatchProcessor,
+    EventType,
+    process_partial_response,
+)
+from aws_lambda_powertools.utilities.idempotency import IdempotencyConfig, idempotent_function
+
+from sekali import codec, warm
+from sekali.batch import Batch
+from sekali.departures import Departures
+from sekali.errors import LeaseLost, ResultUnencodable, SekaliError, SettingInvalid
+from sekali.idempotency import PREPARED, IdempotencyLayer
+from sekali.jobs import Job, JobSpec, validate_permanent
+from sekali.keys import Keyspace
+from sekali.settling import encode_error
+from sekali.telemetry import events
+from sekali.telemetry.hooks import Hooks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from sekali.invocation import Invocation
+    from sekali.items import Item
+    from sekali.jobs import KeyRule
+    from sekali.telemetry.events import Hook
+    from sekali.tiered import Tiered
+    from sekali.warm import Container
+
+_log = logging.getLogger(__name__)
+
+Function = TypeVar("Function", bound="Callable[[Job], object]")
+
+DISABLED_VARIABLE = "POWERTOOLS_IDEMPOTENCY_DISABLED"
+LONGEST_LEASE_SECONDS = 900
+UNTIMED_SECONDS = 60.0
+"""The time an invocation gets where its context cannot tell (a test that passes none)."""
+
+
+class BodyExited(SekaliError):
+    """Stand for a SystemExit that a job raised: the record fails, the batch goes on."""
+
+
+class Worker:
+    """The jobs of one function. Registering needs no environment; the first batch reads it."""
+
+    def __init__(self, service: str, *, hooks: Sequence[Hook] | None = None) -> None:
+        """Name the service.
+
+        Args:
+            service: dimension of the metrics, unless SEKALI_SERVICE says otherwise.
+            hooks: who is told every event; None is Powertools' Logger, Metrics and Tracer.
+        """
+        self.service = service
+        self._hooks = hooks
+        self._specs: dict[str, JobSpec] = {}
+        self._config = IdempotencyConfig()
+        self._run_idempotently = idempotent_function(
+            _run_body,
+            data_keyword_argument="handle",
+            config=self._config,
+            persistence_store=IdempotencyLayer(service),
+        )
+        self._lock = threading.Lock()
+
+    def job(
+        self,
+        name: str,
+        *,
+        key: KeyRule = None,
+        ttl_seconds: float = 0.0,
+        permanent: Sequence[type[Exception]] = (),
+        max_attempts: int | None = None,
+        lease_seconds: float | None = None,
+    ) -> Callable[[Function], Function]:
+        """Register the decorated function as the job `name`.
+
+        Args:
+            name: what messages call it; letters, digits, `_.-`, at most 64.
+            key: what is computed, as a template over `payload` or a function of it; None is the id.
+            ttl_seconds: life of the key's value in both tiers; 0 keeps none.
+            permanent: exceptions after which no retry is made.
+            max_attempts: bodies that may start before the job is quarantined, None as set.
+            lease_seconds: length of its leases, None as set.
+
+        Raises:
+            KeyInvalid: the name cannot be used.
+            SettingInvalid: the name is taken, or a number is out of its bounds.
+        """
+        Keyspace("sekali", 1).of(name, "id", "key")
+        if name in self._specs:
+            raise SettingInvalid(f"job {name}", "must be registered once", name)
+        if ttl_seconds < 0:
+            raise SettingInvalid("ttl_seconds", "must be 0 (keep none) or more", str(ttl_seconds))
+        if max_attempts is not None and max_attempts < 1:
+            raise SettingInvalid("max_attempts", "must be at least 1", str(max_attempts))
+        if lease_seconds is not None and not 1 <= lease_seconds <= LONGEST_LEASE_SECONDS:
+            raise SettingInvalid("lease_seconds", "must be between 1 and 900", str(lease_seconds))
+
+        def register(function: Function) -> Function:
+            self._specs[name] = JobSpec(
+                name=name,
+                function=function,
+                key=key,
+                ttl_seconds=ttl_seconds,
+                permanent=validate_permanent(permanent),
+                max_attempts=max_attempts,
+                lease_seconds=lease_seconds,
+            )
+            return function
+
+        return register
+
+    def handler(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+        """Take one SQS event; return the messages that must come back.
+
+        Raises:
+            SettingInvalid: the environment cannot work; the whole batch returns to the queue.
+            PartialBatchOff: the event source would delete failed messages.
+        """
+        records = _records(event)
+        container = warm.container(self._new_container)
+        container.settings.for_worker()
+        self._config.register_lambda_context(context)
+        invocation = container.invocation(
+            owner=warm.owner_name(str(getattr(context, "aws_request_id", "-"))),
+            remaining_seconds=_remaining_seconds(context),
+        )
+        try:
+            return self._process(container, invocation, records, context)
+        finally:
+            invocation.heartbeat.stop()
+            container.emit(events.InvocationEnded())
+
+    def _new_container(self, settings: Any) -> Container:
+        disabled = os.environ.get(DISABLED_VARIABLE)
+        if (disabled or "").lower() in {"1", "true", "yes", "on"}:
+            rule = "must not be set: the worker would run every job without its claim"
+            raise SettingInvalid(DISABLED_VARIABLE, rule, disabled)
+        hooks = self._hooks
+        if hooks is None:
+            from sekali.telemetry.powertools import observers
+
+            hooks = observers(settings.service or self.service)
+        return warm.Container(settings, emit=Hooks(*hooks))
+
+    def _process(
+        self,
+        container: Container,
+        invocation: Invocation,
+        records: Sequence[Mapping[str, Any]],
+        context: Any,
+    ) -> dict[str, Any]:
+        response: dict[str, Any] = {"batchItemFailures": []}
+        cache = container.tiered(invocation)
+
+        def run(items: Sequence[Item], each: Callable[[Item], None]) -> None:
+            answer = _run_with_powertools(items, each, context)
+            response["batchItemFailures"] += answer["batchItemFailures"]
+
+        def perform(item: Item) -> None:
+            self._perform(item, invocation, cache)
+
+        batch = Batch(container, self._specs, invocation, run=run, perform=perform)
+        items = batch.process(records)
+        returning = Departures(container, invocation).settle(items)
+        return _amend(response, items, returning)
+
+    def _perform(self, item: Item, invocation: Invocation, cache: Tiered) -> None:
+        token = PREPARED.set(_Running(item, invocation, cache))
+        try:
+            self._run_idempotently(handle=item.id)
+        finally:
+            PREPARED.reset(token)
+
+
+class _Running:
+    """One record on its way through Powertools: the layer tells it how its body ended."""
+
+    def __init__(self, item: Item, invocation: Invocation, cache: Tiered) -> None:
+        self._item = item
+        self._invocation = invocation
+        self._cache = cache
+
+    def known(self) -> bool:
+        """Tell whether the outcome is known already: the id is done, or its key was served."""
+        return self._item.lease is None
+
+    def run(self) -> bytes:
+        """Run the body and encode its result, so that only what can be stored counts as success."""
+        item, message, lease = self._item, self._item.message, self._item.lease
+        if item.spec is None or message is None or lease is None:
+            raise LeaseLost(item.key)
+        job = Job(
+            name=item.name,
+            id=item.id,
+            key=item.key,
+            payload=dict(message.payload),
+            attempt=item.attempt,
+            deferrals=message.deferrals,
+            trace=message.trace,
+            lease=lease,
+            cache=self._cache,
+            remaining_seconds=self._invocation.remaining_seconds,
+        )
+        try:
+            result = item.spec.function(job)
+        except SystemExit as error:
+            # Powertools would leave the batch without an outcome, and every other record with it.
+            raise BodyExited(f"the job called sys.exit({error.code!r})") from error
+        return codec.encode(result, job=item.name)
+
+    def succeed(self, result: object) -> None:
+        """Keep the encoded result for the flush."""
+        if not isinstance(result, bytes):
+            raise ResultUnencodable(self._item.name, type(result).__name__)
+        self._item.source = "body"
+        self._item.end("D", result=result, computed=True)
+
+    def fail(self, error: Exception) -> None:
+        """Keep the error for the flush: permanent, or to be tried again."""
+        item = self._item
+        _log.warning("job %s failed: %s", item.name, type(error).__name__, exc_info=error)
+        if item.spec is not None and item.spec.is_permanent(error):
+            item.end("X", result=encode_error("permanent", error))
+        elif isinstance(error, LeaseLost):
+            item.end("W")
+        else:
+            item.end("T", result=encode_error("retry", error))
+
+
+def _run_body(*, handle: str) -> bytes:
+    running = PREPARED.get()
+    if not isinstance(running, _Running):
+        raise LeaseLost(handle)
+    return running.run()
+
+
+def _run_with_powertools(
+    items: Sequence[Item], each: Callable[[Item], None], context: Any
+) -> Mapping[str, Any]:
+    by_id = {item.message_id: item for item in items}
+    answer = process_partial_response(
+        event={"Records": [item.raw for item in items]},
+        record_handler=lambda record: each(by_id[record.message_id]),
+        processor=BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False),
+        context=context,
+    )
+    return dict(answer)
+
+
+def _amend(response: dict[str, Any], items: Sequence[Item], returning: set[str]) -> dict[str, Any]:
+    """Name exactly the messages that must come back, in the order of the batch."""
+    response["batchItemFailures"] = [
+        {"itemIdentifier": item.message_id} for item in items if item.message_id in returning
+    ]
+    return response
+
+
+def _records(event: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    records = event.get("Records") if isinstance(event, dict) else None
+    if not isinstance(records, list) or any(
+        not isinstance(record, dict) or not record.get("messageId") for record in records
+    ):
+        raise SettingInvalid(
+            "event",
+            "must be an SQS event: a list Records, each with a messageId",
+            type(event).__name__,
+        )
+    return records
+
+
+def _remaining_seconds(context: Any) -> float:
+    remaining = getattr(context, "get_remaining_time_in_millis", None)
+    return UNTIMED_SECONDS if remaining is None else remaining() / 1000
