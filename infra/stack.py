@@ -12,7 +12,8 @@ from infra.cache import Cache
 from infra.config import Config
 from infra.layers import handlers_code, library_layer, vendor_layer
 from infra.network import Network
-from infra.queue_worker import QueueNumbers, QueueWorker
+from infra.queue_numbers import QueueNumbers
+from infra.queue_worker import QueueWorker
 from infra.storage import DATA_PREFIX, RESULTS_PREFIX, Storage
 
 LOG_RETENTION: Final = {7: logs.RetentionDays.ONE_WEEK, 90: logs.RetentionDays.THREE_MONTHS}

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.infra.synthesized import Synthesized, synthesize
+from tests.infra.synthesized import Synthesized, once, read, synthesize
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,13 +27,14 @@ VARIANTS = {
 
 @pytest.fixture(scope="session")
 def variant(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Synthesized]:
-    """Synthesize a variant by its name, once."""
-    done: dict[str, Synthesized] = {}
+    """Synthesize a variant by its name, once for all test processes."""
+    # Node of this environment, not the machine's.
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.prefix, "bin")), os.environ["PATH"]])
 
+    @cache
     def of(name: str) -> Synthesized:
-        if name not in done:
-            done[name] = synthesize(tmp_path_factory.mktemp("cdk"), **VARIANTS[name])
-        return done[name]
+        with once(tmp_path_factory, f"cdk {name}") as (folder, empty):
+            return synthesize(folder, **VARIANTS[name]) if empty else read(folder)
 
     return of
 

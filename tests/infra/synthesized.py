@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from aws_cdk import App
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
-from infra.app import build
+    import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 QUEUE = "AWS::SQS::Queue"
@@ -72,6 +76,11 @@ class Synthesized:
 
 def synthesize(folder: Path, **context: str) -> Synthesized:
     """Build the app with the feature flags of cdk.json, as the CDK command does."""
+    # Here, because the import starts Node.
+    from aws_cdk import App
+
+    from infra.app import build
+
     flags = json.loads((ROOT / "cdk.json").read_text())["context"]
     app = App(context={**flags, **context}, outdir=str(folder))
     build(app)
@@ -84,6 +93,22 @@ def read(folder: Path) -> Synthesized:
     (template,) = folder.glob("*.template.json")
     text = template.read_text()
     return Synthesized(folder=folder, text=text, resources=json.loads(text)["Resources"])
+
+
+@contextmanager
+def once(tmp_path_factory: pytest.TempPathFactory, name: str) -> Iterator[tuple[Path, bool]]:
+    """Hold a folder that all test processes share, and say whether it is still to be filled.
+
+    It counts as filled when the block ends without an error; other processes wait for that.
+    """
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    folder, filled = shared / name, shared / f"{name}.filled"
+    with (shared / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder, not filled.exists()
+        filled.touch()
 
 
 def resolved(value: Json, resources: dict[str, Resource]) -> str:

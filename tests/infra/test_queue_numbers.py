@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.queue_worker import QueueNumbers, QueueRuleBroken
+from infra.queue_numbers import QueueNumbers, QueueRuleBroken
 
 GOOD = QueueNumbers(
     timeout_seconds=30,
