@@ -184,7 +184,6 @@ class SekaliStack(Stack):
             "KeepResults",
             actions=[
                 "dynamodb:BatchGetItem",
-                "dynamodb:GetItem",
                 "dynamodb:PutItem",
                 "dynamodb:UpdateItem",
             ],

@@ -28,12 +28,7 @@ GRANTS = {
     "ReadQueue": {"sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"},
     "DeferMessages": {"sqs:ChangeMessageVisibility", "sqs:SendMessage"},
     "SendDeadLetters": {"sqs:SendMessage"},
-    "KeepResults": {
-        "dynamodb:BatchGetItem",
-        "dynamodb:GetItem",
-        "dynamodb:PutItem",
-        "dynamodb:UpdateItem",
-    },
+    "KeepResults": {"dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"},
     "ReadFlights": {"s3:GetObject"},
     "KeepLargeResults": {"s3:GetObject", "s3:PutObject"},
     "TellMissingFromForbidden": {"s3:ListBucket"},
