@@ -57,7 +57,7 @@ _DUPLICATE_WITHIN: Final = 30
 # A run shorter than this holds fewer bad messages, so that the good ones stay the rule.
 _MESSAGES_PER_BAD: Final = 12
 # What a dead letter says of a job that raised for good.
-_FAILED: Final = frozenset({"failed"})
+_FAILED: Final = frozenset({"permanent"})
 
 Kind = Literal[
     "request",  # the first of its id

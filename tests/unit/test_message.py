@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sekali.errors import MessageInvalid
@@ -305,7 +305,6 @@ messages = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(message=messages)
 def test_encoded_copy_decodes_to_itself(message: Message) -> None:
     text = encode(message)
@@ -319,7 +318,6 @@ def test_encoded_copy_decodes_to_itself(message: Message) -> None:
     assert again.trace == message.trace
 
 
-@settings(deadline=None)
 @given(payload=payloads)
 def test_json_for_the_queue_has_only_characters_that_it_accepts(payload: dict[str, object]) -> None:
     text = to_json(payload)
