@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sekali.errors import (
         KeyInvalid,
+        LeaseBusy,
         LeaseLost,
         LoadTimeout,
         MessageInvalid,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from sekali.jobs import Job
     from sekali.producer import Producer
     from sekali.settings import Settings
+    from sekali.warm import lease
     from sekali.worker import Worker
 
 __version__ = "0.1.0"
@@ -34,6 +36,7 @@ __all__ = [
     "IdempotencyLayer",
     "Job",
     "KeyInvalid",
+    "LeaseBusy",
     "LeaseLost",
     "LoadTimeout",
     "MessageInvalid",
@@ -47,6 +50,7 @@ __all__ = [
     "StoreUnavailable",
     "Worker",
     "__version__",
+    "lease",
 ]
 
 _HOMES = {
@@ -55,6 +59,7 @@ _HOMES = {
     "Producer": "sekali.producer",
     "Settings": "sekali.settings",
     "Worker": "sekali.worker",
+    "lease": "sekali.warm",
 }
 
 

@@ -12,6 +12,7 @@
      │    └── ResultTooLarge       the job's result fits neither an item nor, without one, a bucket
      ├── ValueUnreadable     a stored value is foreign, old or damaged: a miss
      ├── LeaseLost           the lease of this key is no longer ours
+     ├── LeaseBusy           somebody else holds the lock for longer than we wait
      ├── LoadTimeout         waited for another holder as long as allowed
      ├── SharedUnavailable   the shared cache did not answer
      └── StoreUnavailable    the durable store did not answer
@@ -209,6 +210,26 @@ class LeaseLost(SekaliError):
         """Name the key and the newer owner."""
         holder = "nobody known" if self.owner is None else repr(self.owner)
         return f"the lease of {_shown(self.key)} is lost, its owner now is {holder}"
+
+
+class LeaseBusy(SekaliError):
+    """Tell that a lock is held by somebody else.
+
+    Raised by `lease` once its wait is over. Try again later; the holder's lease ends by itself if
+    it died.
+    """
+
+    def __init__(self, key: str, owner: str | None, waited_seconds: float) -> None:
+        """Keep the key, its holder and the wait."""
+        super().__init__(key, owner, waited_seconds)
+        self.key = key
+        self.owner = owner
+        self.waited_seconds = waited_seconds
+
+    def __str__(self) -> str:
+        """Name the key, the holder and the wait."""
+        holder = "somebody" if self.owner is None else repr(self.owner)
+        return f"{_shown(self.key)} is held by {holder} after a wait of {self.waited_seconds:g} s"
 
 
 class LoadTimeout(SekaliError):

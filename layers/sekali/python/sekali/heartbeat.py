@@ -56,9 +56,11 @@ class Heartbeat:
         claims: Claims,
         now: Callable[[], float],
         emit: Callable[[events.Event], None],
+        enabled: bool = True,
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
-        """Keep what a beat needs."""
+        """Keep what a beat needs; one that is not enabled never starts its thread."""
+        self.enabled = enabled
         self._shared = shared
         self._claims = claims
         self._now = now
@@ -66,6 +68,7 @@ class Heartbeat:
         self._emit = emit
         self._uniform = uniform
         self._leases: dict[str, Lease] = {}
+        self._callbacks: dict[str, list[Callable[[], None]]] = {}
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -79,10 +82,31 @@ class Heartbeat:
         """Renew `lease` no more; a renewal under way is refused by the server if it comes late."""
         with self._lock:
             self._leases.pop(lease.token, None)
+            self._callbacks.pop(lease.token, None)
+
+    def on_lost(self, lease: Lease, callback: Callable[[], None]) -> None:
+        """Call `callback` once when `lease` is found lost; at once, if it is lost already."""
+        with self._lock:
+            watched = lease.token in self._leases and not lease.lost
+            if watched:
+                self._callbacks.setdefault(lease.token, []).append(callback)
+        if not watched and lease.lost:
+            _call(callback)
+
+    def lose(self, lease: Lease) -> None:
+        """Mark `lease` as lost and tell its holder."""
+        with self._lock:
+            self._leases.pop(lease.token, None)
+            callbacks = self._callbacks.pop(lease.token, [])
+        lease.lost = True
+        self._emit(events.LeaseLost(name=lease.ask.name, key=lease.ask.key))
+        _log.warning("the lease of %s is lost", lease.ask.key)
+        for callback in callbacks:
+            _call(callback)
 
     def start(self) -> None:
         """Start beating, once."""
-        if self._thread is None:
+        if self.enabled and self._thread is None:
             self._thread = threading.Thread(target=self._run, name="sekali-heartbeat", daemon=True)
             self._thread.start()
 
@@ -120,22 +144,16 @@ class Heartbeat:
             if isinstance(reply, Exception):
                 _log.warning("renewing %s failed: %s", lease.ask.key, reply)
             elif isinstance(self._claims.read_renew(lease, reply, sent_at), Lost):
-                self._lose(lease)
+                self.lose(lease)
         return True
 
     def _still_alive(self, lease: Lease) -> bool:
         if lease.lost:
             return False
         if self._now() >= lease.expires_at:
-            self._lose(lease)
+            self.lose(lease)
             return False
         return True
-
-    def _lose(self, lease: Lease) -> None:
-        lease.lost = True
-        self.unwatch(lease)
-        self._emit(events.LeaseLost(name=lease.ask.name, key=lease.ask.key))
-        _log.warning("the lease of %s is lost", lease.ask.key)
 
     def _run(self) -> None:
         beats = BEATS_PER_LEASE
@@ -148,3 +166,11 @@ class Heartbeat:
                 (lease.ask.terms.lease_seconds for lease in self._leases.values()), default=1.0
             )
         return max(shortest / beats * self._uniform(0.8, 1.0), MIN_WAIT_SECONDS)
+
+
+def _call(callback: Callable[[], None]) -> None:
+    try:
+        callback()
+    except Exception:  # noqa: BLE001
+        # A hook of the user's: it must not keep the others from being renewed.
+        _log.exception("on_lost %r failed", callback)

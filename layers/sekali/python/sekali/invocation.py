@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from sekali import clock as clocks
@@ -48,6 +49,10 @@ class Timeline:
         with self._lock:
             self._gap = max(self._gap, gained)
             return moment.monotonic + self._gap
+
+
+CURRENT: ContextVar[Invocation | None] = ContextVar("sekali_invocation", default=None)
+"""The invocation whose time and heartbeat a lock taken in this context belongs to."""
 
 
 class Invocation:
@@ -84,8 +89,12 @@ class Invocation:
         return self._clock.monotonic() + self.remaining_seconds()
 
     def bounded_lease_seconds(self, lease_seconds: float) -> float:
-        """Cut a lease so that it ends soon after the function would be killed."""
-        return max(min(lease_seconds, self.remaining_seconds() + KILL_SLOP_SECONDS), 0.001)
+        """Cut a lease so that it ends soon after the function would be killed.
+
+        Without a heartbeat to renew it, a lease is as long as that from the start.
+        """
+        longest = max(self.remaining_seconds() + KILL_SLOP_SECONDS, 0.001)
+        return min(lease_seconds, longest) if self.heartbeat.enabled else longest
 
     def holds(self, lease: Lease) -> bool:
         """Tell whether `lease` is ours by our own clock, counted from before it was asked for."""

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from sekali.errors import MessageInvalid, PermanentError
 
 if TYPE_CHECKING:
-    from sekali.answers import Lease, Terms
+    from sekali.answers import Terms
+    from sekali.leases import HeldLease
     from sekali.tiered import Tiered
 
 KeyRule = str | Callable[[Mapping[str, Any]], str] | None
@@ -103,7 +104,7 @@ class Job:
     attempt: int
     deferrals: int
     trace: str | None
-    lease: Lease
+    lease: HeldLease
     cache: Tiered
     remaining_seconds: Callable[[], float]
 

@@ -33,7 +33,10 @@ from sekali.errors import KeyInvalid
 
 CACHE_NAME: Final = "~"
 """The reserved job name under which keys of the plain cache live; no job can be called this."""
+LOCK_NAME: Final = "@"
+"""The reserved job name under which leases without a job live."""
 
+_RESERVED: Final = frozenset({CACHE_NAME, LOCK_NAME})
 _NAMESPACE = re.compile(r"[a-z0-9-]{1,32}")
 _JOB_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _LONGEST_TEXT_BYTES: Final = 512
@@ -100,7 +103,7 @@ class Keyspace:
 
 
 def _scoped(name: str, what: str, text: str) -> bytes:
-    if name != CACHE_NAME and not _JOB_NAME.fullmatch(name):
+    if name not in _RESERVED and not _JOB_NAME.fullmatch(name):
         raise KeyInvalid("job name", "must match [A-Za-z0-9_.-]{1,64}", name)
     return b"%b/%b" % (name.encode(), _text(what, text))
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import contextmanager
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,21 +25,23 @@ from sekali.durable import Durable
 from sekali.flights import Flights
 from sekali.heartbeat import Heartbeat
 from sekali.invalidation import Entry, Log, new_mark
-from sekali.invocation import Invocation, Timeline
+from sekali.invocation import CURRENT, Invocation, Timeline
 from sekali.keys import Keyspace
 from sekali.local import Local
+from sekali.locks import Locksmith
 from sekali.outbox import Outbox
 from sekali.settings import Settings
 from sekali.store import Store, aws_client
 from sekali.tiered import Tiered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from sekali.clock import Clock
     from sekali.idempotency import Coordination
     from sekali.invalidation import Cursor
     from sekali.items import Item
+    from sekali.leases import HeldLease
     from sekali.scripts import Command
     from sekali.telemetry import events
 
@@ -126,7 +129,13 @@ class Container:
         """Begin one invocation; its heartbeat is made but does not beat yet."""
         timeline = Timeline(self.clock)
         claims = Claims(self.keyspace, owner, clock=self.clock)
-        heartbeat = Heartbeat(shared=self.shared, claims=claims, now=timeline.now, emit=self.emit)
+        heartbeat = Heartbeat(
+            shared=self.shared,
+            claims=claims,
+            now=timeline.now,
+            emit=self.emit,
+            enabled=self.settings.heartbeat,
+        )
         return Invocation(
             timeline=timeline,
             remaining_seconds=remaining_seconds,
@@ -205,6 +214,38 @@ class Container:
         """Remember that an id is done, which is final for as long as its record lives."""
         seconds = self.settings.record_ttl_seconds
         self.done.put(f"{item.name}/{item.id}", item.payload_hash, ttl_seconds=seconds)
+
+
+@contextmanager
+def lease(
+    key: str, *, wait_seconds: float = 0.0, lease_seconds: float | None = None
+) -> Iterator[HeldLease]:
+    """Hold the lock `key` for the block, across all containers of the namespace.
+
+    Inside a job it belongs to the job's invocation and never outlives it. Elsewhere its heartbeat
+    lasts as long as the block.
+
+    Args:
+        key: what is locked; locks, cache keys and jobs do not meet, even under one text.
+        wait_seconds: how long to wait for another holder; 0 asks once.
+        lease_seconds: how long a dead holder would block the key; None is SEKALI_LEASE_SECONDS.
+
+    Raises:
+        LeaseBusy: somebody else still holds it.
+        SharedUnavailable: the shared cache did not answer: nothing is held.
+    """
+    here = container()
+    current = CURRENT.get()
+    invocation = current or here.invocation(
+        owner=owner_name("-"), remaining_seconds=LAYER_INVOCATION_SECONDS
+    )
+    locksmith = Locksmith(invocation, here.shared, here.default_terms())
+    try:
+        with locksmith.hold(key, wait_seconds=wait_seconds, lease_seconds=lease_seconds) as held:
+            yield held
+    finally:
+        if current is None:
+            invocation.heartbeat.stop()
 
 
 def owner_name(request_id: str) -> str:

@@ -39,8 +39,10 @@ from sekali.batch import Batch
 from sekali.departures import Departures
 from sekali.errors import LeaseLost, ResultUnencodable, SekaliError, SettingInvalid
 from sekali.idempotency import PREPARED, IdempotencyLayer
+from sekali.invocation import CURRENT
 from sekali.jobs import Job, JobSpec, validate_permanent
 from sekali.keys import Keyspace
+from sekali.leases import HeldLease
 from sekali.settling import encode_error
 from sekali.telemetry import events
 from sekali.telemetry.hooks import Hooks
@@ -154,9 +156,11 @@ class Worker:
             owner=warm.owner_name(str(getattr(context, "aws_request_id", "-"))),
             remaining_seconds=_remaining_seconds(context),
         )
+        current = CURRENT.set(invocation)
         try:
             return self._process(container, invocation, records, context)
         finally:
+            CURRENT.reset(current)
             invocation.heartbeat.stop()
             container.emit(events.InvocationEnded())
 
@@ -187,15 +191,17 @@ class Worker:
             response["batchItemFailures"] += answer["batchItemFailures"]
 
         def perform(item: Item) -> None:
-            self._perform(item, invocation, cache)
+            self._perform(item, container, invocation, cache)
 
         batch = Batch(container, self._specs, invocation, run=run, perform=perform)
         items = batch.process(records)
         returning = Departures(container, invocation).settle(items)
         return _amend(response, items, returning)
 
-    def _perform(self, item: Item, invocation: Invocation, cache: Tiered) -> None:
-        token = PREPARED.set(_Running(item, invocation, cache))
+    def _perform(
+        self, item: Item, container: Container, invocation: Invocation, cache: Tiered
+    ) -> None:
+        token = PREPARED.set(_Running(item, container, invocation, cache))
         try:
             self._run_idempotently(handle=item.id)
         finally:
@@ -205,9 +211,12 @@ class Worker:
 class _Running:
     """One record on its way through Powertools: the layer tells it how its body ended."""
 
-    def __init__(self, item: Item, invocation: Invocation, cache: Tiered) -> None:
+    def __init__(
+        self, item: Item, container: Container, invocation: Invocation, cache: Tiered
+    ) -> None:
         self._item = item
         self._invocation = invocation
+        self._container = container
         self._cache = cache
 
     def known(self) -> bool:
@@ -227,7 +236,7 @@ class _Running:
             attempt=item.attempt,
             deferrals=message.deferrals,
             trace=message.trace,
-            lease=lease,
+            lease=HeldLease(lease, self._invocation, self._container.shared),
             cache=self._cache,
             remaining_seconds=self._invocation.remaining_seconds,
         )
