@@ -51,6 +51,10 @@ class Backend(Protocol):
         """Let something happen between what the next claim sees and what it writes."""
         ...
 
+    def delete(self, name: str, job_id: str) -> None:
+        """Delete a record, as the table does with an expired one some time later."""
+        ...
+
     def forget_objects(self) -> None:
         """Delete all large results."""
         ...
@@ -78,6 +82,9 @@ class InMemory:
     def interrupt_next_claim(self, action: Callable[[], object]) -> None:
         # It sees and writes in one step, so this is as late as it can be.
         action()
+
+    def delete(self, name: str, job_id: str) -> None:
+        self._stores[True].delete(name, job_id)
 
     def forget_objects(self) -> None:
         self._stores[True].forget_objects()
@@ -196,6 +203,10 @@ class OnAws:
 
     def interrupt_next_claim(self, action: Callable[[], object]) -> None:
         self.faults.interruptions.append(action)
+
+    def delete(self, name: str, job_id: str) -> None:
+        key = {"pk": {"S": f"{name}/{job_id}"}}
+        self.clients["dynamodb"].delete_item(TableName=self.table_name, Key=key)
 
     def forget_objects(self) -> None:
         listed = self.clients["s3"].list_objects_v2(Bucket=self.bucket_name)

@@ -260,3 +260,12 @@ class ClaimContract(StoreFixtures):
         expired = store.give_back(NAME, ID, token="mine")
 
         assert (absent, expired) == (False, False)
+
+    def test_what_was_given_back_and_expired_is_not_given_back_again(
+        self, store: DurableStore, clock: FrozenClock
+    ) -> None:
+        claimed(store, ttl_seconds=10.0)
+        store.give_back(NAME, ID, token="mine")
+        clock.sleep(12.0)
+
+        assert store.give_back(NAME, ID, token="mine") is False

@@ -341,7 +341,7 @@ class Store:
         if not old:
             return old is None
         row = row_of(old)
-        return (row.status, row.token) == ("pending", token)
+        return (row.status, row.token) == ("pending", token) and row.expires >= now
 
     def _placed(self, outcome: Outcome, deadline: float | None) -> bytes | ResultTooLarge:
         """Return what the item holds: the result, or the pointer to where it was put."""

@@ -83,6 +83,10 @@ class MemoryStore:
         """Let the next calls, reads too, raise `StoreUnavailable` and change nothing."""
         self._shelf.throttles += count
 
+    def delete(self, name: str, job_id: str) -> None:
+        """Delete a record, as the table does with an expired one some time later."""
+        self._shelf.rows.pop(partition_key(name, job_id), None)
+
     def forget_objects(self) -> None:
         """Delete every large result, as a lifecycle rule that is too short would."""
         self._shelf.objects.clear()
