@@ -7,7 +7,7 @@ complete.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 Outcome = Literal["D", "S", "X", "T", "W", "U"]
@@ -116,9 +116,14 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """The key has a value that is not refused: nothing to compute."""
+    """The key has a value that is not refused: nothing to compute.
+
+    `remaining_seconds` is what was left of its life on the server when it was read: no copy of it
+    may live longer, counted from before the claim was sent.
+    """
 
     value: bytes
+    remaining_seconds: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,8 +143,8 @@ class Claiming:
             self._emit(events.UnreadableValue(name=item.name, reason=error.reason))
             return
         item.settle(opened.body, token="", fence=opened.fence, source="shared")
-        left = opened.created + opened.ttl_seconds - self._container.clock.wall()
-        self._container.keep(item, opened.body, opened.fence, min(left, opened.ttl_seconds))
+        left = min(item.answer.remaining_seconds, opened.ttl_seconds)
+        self._container.keep(item, opened.body, opened.fence, left)
 
     def _refused_fence(self, item: Item) -> int | None:
         """Return the fence of a served value that could not be used, else None."""

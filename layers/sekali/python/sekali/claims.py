@@ -145,8 +145,8 @@ class Claims:
                 return Failed(error, fence)
             case [b"mismatch"]:
                 return Mismatch()
-            case [b"served", bytes(value)]:
-                return Served(value)
+            case [b"served", bytes(value), int(left_ms)]:
+                return Served(value, max(left_ms, 0) / 1000)
             case [b"busy", int(left_ms), bytes(owner), int(age_ms), int(cooling), stale]:
                 return Busy(
                     remaining_seconds=left_ms / 1000,

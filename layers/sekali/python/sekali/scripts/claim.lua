@@ -2,11 +2,12 @@
 --
 -- KEYS     record lease value key active born
 -- ARGV     token payload_hash lease_ms record_ttl_ms key_ttl_ms born_ttl_ms max_attempts refuse
--- rearm want_stale owner id caller_ms Returns  {'mismatch'}  {'done', result}  {'failed', error,
--- fence}  {'served', value} {'busy', remaining_ms, owner, age_ms, cooling, stale value or nil}
--- {'quarantined', attempts, error, owner, fence} {'acquired', fence, attempt, suspect, first,
--- born_ms}; `first` is three digits and a name: was it fresh, a takeover, is there an older value;
--- the owner that was abandoned
+--          rearm want_stale owner id caller_ms
+-- Returns  {'mismatch'}  {'done', result}  {'failed', error, fence}  {'served', value, left_ms}
+--          {'busy', remaining_ms, owner, age_ms, cooling, stale value or nil}
+--          {'quarantined', attempts, error, owner, fence}
+--          {'acquired', fence, attempt, suspect, first, born_ms}; `first` is three digits and a
+--          name: was it fresh, a takeover, is there an older value; the owner that was abandoned
 --
 -- The race: between a read that finds no value and no holder and the write of a lease, another
 -- container does the same. Here the look and the lease are one step, so one of them gets Acquired
@@ -58,7 +59,7 @@ end
 
 local value = redis.call('GET', KEYS[3])
 if value and (tonumber(value:sub(1, 16)) or 0) > refuse then -- row 6
-  return { 'served', value }
+  return { 'served', value, redis.call('PTTL', KEYS[3]) }
 end
 if lease then -- row 7
   return busy(ARGV[10] == '1' and value)
