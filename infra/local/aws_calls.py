@@ -1,0 +1,148 @@
+"""Record which calls a function made to the AWS interfaces and how each was answered.
+
+Read off the wire, so that it holds whatever the function believes: a write counts once the server
+has accepted it. Only heads, and the bodies of calls that write items, are looked at.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+_HEAD_END: Final = b"\r\n\r\n"
+_WRITES: Final = frozenset(
+    {"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems"}
+)
+_CONTINUE: Final = 100
+_OK: Final = 200
+_REDIRECT: Final = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwsCall:
+    """One answered call. `items` are (table, item or key) of a write, as DynamoDB JSON.
+
+    `at` is when the answer came, in Unix seconds.
+    """
+
+    service: str
+    operation: str
+    status: int
+    at: float
+    items: tuple[tuple[str, Any], ...]  # DynamoDB's typed JSON.
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the server did what it was asked for."""
+        return _OK <= self.status < _REDIRECT
+
+
+class AwsCalls:
+    """All calls of the stack's functions, in the order of their answers."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._calls: list[AwsCall] = []
+        self.unreadable = 0
+
+    def observe(self) -> "HttpObserver":
+        """Watch one more connection."""
+        return HttpObserver(self)
+
+    def add(self, call: AwsCall) -> None:
+        """Take in an answered call."""
+        with self._lock:
+            self._calls.append(call)
+
+    def all(self) -> list[AwsCall]:
+        """Answer the calls so far."""
+        with self._lock:
+            return list(self._calls)
+
+    def accepted_writes(self, table: str) -> list[tuple[float, Any]]:  # DynamoDB's typed JSON.
+        """Answer when, and which item or key, for every write that `table` accepted."""
+        return [
+            (call.at, item)
+            for call in self.all()
+            if call.accepted
+            for name, item in call.items
+            if name == table
+        ]
+
+
+class HttpObserver:
+    """One HTTP/1.1 connection: requests and answers take turns."""
+
+    def __init__(self, calls: AwsCalls) -> None:
+        self._calls = calls
+        self._request = bytearray()
+        self._answer = bytearray()
+        self._answered = True
+
+    def sent(self, data: bytes) -> None:
+        """Collect the request; the first byte after an answer begins a new one."""
+        if self._answered:
+            self._request.clear()
+            self._answer.clear()
+            self._answered = False
+        self._request += data
+
+    def settled(self, *, client: int) -> bool:
+        """Hold nothing back."""
+        del client
+        return True
+
+    def received(self, data: bytes) -> None:
+        """Read the answer's status, once its head is there."""
+        if self._answered:
+            return
+        self._answer += data
+        while (end := self._answer.find(_HEAD_END)) >= 0:
+            try:
+                status = int(self._answer[:end].split(b" ", 2)[1])
+                if _CONTINUE <= status < _OK:
+                    # "Go on with the body": the answer is still to come.
+                    del self._answer[: end + len(_HEAD_END)]
+                    continue
+                self._calls.add(_call(bytes(self._request), status))
+            except (ValueError, IndexError):
+                self._calls.unreadable += 1
+            self._answered = True
+            return
+
+
+def _call(request: bytes, status: int) -> AwsCall:
+    head, _, body = request.partition(_HEAD_END)
+    first, *lines = head.decode("latin-1").split("\r\n")
+    headers = {name.lower(): value.strip() for name, _, value in (x.partition(":") for x in lines)}
+    target = headers.get("x-amz-target", "")
+    service, _, operation = target.partition(".")
+    if not target:
+        # S3 names its operations by method and path.
+        return AwsCall(
+            service="s3", operation=first.split(" ")[0], status=status, at=time.time(), items=()
+        )
+    items = tuple(_written(json.loads(body))) if operation in _WRITES else ()
+    return AwsCall(
+        service=service.partition("_")[0].lower().removeprefix("amazon"),
+        operation=operation,
+        status=status,
+        at=time.time(),
+        items=items,
+    )
+
+
+def _written(body: Any) -> Iterator[tuple[str, Any]]:  # DynamoDB's typed JSON.
+    """Yield (table, item or key) of each write that a request asks for."""
+    if "TableName" in body:
+        yield body["TableName"], body.get("Item") or body.get("Key")
+    for table, requests in (body.get("RequestItems") or {}).items():
+        for request in requests:
+            for write in request.values():
+                yield table, write.get("Item") or write.get("Key")
+    for action in body.get("TransactItems") or ():
+        for kind, write in action.items():
+            if kind != "ConditionCheck":
+                yield write["TableName"], write.get("Item") or write.get("Key")

@@ -1,0 +1,193 @@
+"""Hand bytes between a client and a server unchanged, and let an observer see them pass.
+
+One thread serves every door of the stack. It is where the stack is measured from outside: an
+observer counts what waits for an answer, and neither side knows of it. It costs about 0.1 ms a
+round trip, so times are compared on direct connections, never through a relay.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Final, Protocol, cast
+
+_HIGH_WATER_BYTES: Final = 1 << 20
+# For how long an observer may hold bytes back that go to a client.
+_HOLD_SECONDS: Final = 0.0005
+_HOLDS: Final = 40
+
+Address = tuple[str, int]
+
+
+class Observer(Protocol):
+    """Sees one connection's bytes in the order in which they passed; called on the relay's thread.
+
+    It must not raise: bytes that it cannot read are counted, never withheld.
+    """
+
+    def sent(self, data: bytes) -> None:
+        """Client to server, before it is handed on."""
+
+    def received(self, data: bytes) -> None:
+        """Server to client, before it is handed on."""
+
+    def settled(self, *, client: int) -> bool:
+        """Whether what was received may be handed on now; asked again for 20 ms at most.
+
+        `client` is the client socket's number.
+        """
+
+
+class Door:
+    """A port that leads to one server."""
+
+    def __init__(self, relay: "Relay", server: asyncio.Server, address: Address) -> None:
+        self._relay = relay
+        self._server = server
+        self.address = address
+
+    def close(self) -> None:
+        """Let nobody in any more; connections end when either side ends them."""
+        self._relay.call(self._server.close)
+
+
+class Relay:
+    """The thread that hands bytes on, from `start` to `close`."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name="relay", daemon=True)
+        self._thread.start()
+
+    def open(self, upstream: Address, observe: Callable[[], Observer]) -> Door:
+        """Open a port that leads to `upstream`, with a fresh observer for each connection."""
+
+        async def listen() -> asyncio.Server:
+            return await self._loop.create_server(
+                lambda: _Client(upstream, observe()), "127.0.0.1", 0
+            )
+
+        server = asyncio.run_coroutine_threadsafe(listen(), self._loop).result()
+        host, port = server.sockets[0].getsockname()
+        return Door(self, server, (host, port))
+
+    def call(self, function: Callable[[], object]) -> None:
+        """Run something on the relay's thread, if it still runs."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(function)
+
+    def close(self) -> None:
+        """End every connection and the thread."""
+        self.call(self._loop.stop)
+        self._thread.join()
+
+    def _serve(self) -> None:
+        self._loop.run_forever()
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
+        self._loop.run_until_complete(asyncio.sleep(0))
+        self._loop.close()
+
+
+class _Side(asyncio.Protocol):
+    """One end of a connection; `peer` is the other."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport | None = None
+        self.peer: _Side | None = None
+        self._early = bytearray()
+        self._ended = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        self.transport.set_write_buffer_limits(high=_HIGH_WATER_BYTES)
+        if self._early:
+            self.transport.write(bytes(self._early))
+            self._early.clear()
+        if self._ended:
+            self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc
+        if self.peer is not None:
+            self.peer.end()
+
+    def give(self, data: bytes) -> None:
+        """Send `data` to this end, or keep it until it is connected."""
+        if self.transport is None:
+            self._early += data
+        else:
+            self.transport.write(data)
+
+    def end(self) -> None:
+        """Close this end after what was given to it."""
+        self._ended = True
+        if self.transport is not None:
+            self.transport.close()
+
+    def pause_writing(self) -> None:
+        if self.peer is not None and self.peer.transport is not None:
+            self.peer.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self.peer is not None and self.peer.transport is not None:
+            self.peer.transport.resume_reading()
+
+
+class _Client(_Side):
+    """The end that a function opened: connects to the server when it has come in."""
+
+    def __init__(self, upstream: Address, observer: Observer) -> None:
+        super().__init__()
+        self.observer = observer
+        self._upstream = upstream
+        self._connecting: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.peer = _Server(self)
+        self._connecting = asyncio.ensure_future(self._connect(self.peer))
+
+    def data_received(self, data: bytes) -> None:
+        self.observer.sent(data)
+        if self.peer is not None:
+            self.peer.give(data)
+
+    def number(self) -> int:
+        """Answer the socket's number."""
+        return -1 if self.transport is None else self.transport.get_extra_info("socket").fileno()
+
+    async def _connect(self, server: "_Server") -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.create_connection(lambda: server, *self._upstream)
+        except OSError:
+            self.end()
+
+
+class _Server(_Side):
+    """The end that leads to the server."""
+
+    def __init__(self, client: _Client) -> None:
+        super().__init__()
+        self._client = client
+        self._held = bytearray()
+        self.peer = client
+
+    def data_received(self, data: bytes) -> None:
+        self._client.observer.received(data)
+        waiting = bool(self._held)
+        self._held += data
+        if not waiting:
+            self._hand_on(_HOLDS)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._hand_on(0)
+        super().connection_lost(exc)
+
+    def _hand_on(self, holds: int) -> None:
+        settled = self._client.observer.settled(client=self._client.number())
+        if not settled and holds > 0:
+            asyncio.get_running_loop().call_later(_HOLD_SECONDS, self._hand_on, holds - 1)
+        elif self._held:
+            self._client.give(bytes(self._held))
+            self._held.clear()
