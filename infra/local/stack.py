@@ -1,0 +1,215 @@
+"""The synthesized stack, running on this machine: `with LocalStack(folder) as stack`.
+
+    template ──> Valkey, ministack ──> queues, tables, buckets ──> fleets ──> pollers
+
+Everything belongs to one process: when the block ends, or the process dies in any way, no other
+process of it is left; when the block ends, no file. Several stacks run side by side, because every
+port is a free one and every file is in a folder of its own.
+"""
+
+import contextlib
+import functools
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from infra.local import assembly, aws, runtime_folder, valkey
+from infra.local.aws import Aws
+from infra.local.aws_calls import AwsCalls
+from infra.local.doors import Doors
+from infra.local.environment import Environment
+from infra.local.event_source import Delivery, EventSource, Source
+from infra.local.fleet import Fleet, Invocation
+from infra.local.intrinsics import TemplateUnsupported
+from infra.local.logs import Logs
+from infra.local.processes import Nursery
+from infra.local.relay import Address, Relay
+from infra.local.template import EventSourceMapping, Function, Queue, Template
+from infra.local.workspace import workspace
+
+_POLL_SECONDS: Final = 0.1
+_WAITING: Final = (
+    "ApproximateNumberOfMessages",
+    "ApproximateNumberOfMessagesNotVisible",
+    "ApproximateNumberOfMessagesDelayed",
+)
+
+
+class StackStuck(TimeoutError):
+    """A queue was not empty in time, or its poller broke; `waiting` messages were left."""
+
+    def __init__(self, *, queue: str, waiting: int, waited_seconds: float) -> None:
+        self.queue = queue
+        self.waiting = waiting
+        self.waited_seconds = waited_seconds
+        super().__init__(
+            f"{waiting} messages are still in {queue} after {waited_seconds:.0f} seconds"
+        )
+
+
+class LocalStack:
+    """One running stack.
+
+    Args:
+        cdk_out: The cloud assembly, synthesized with `-c target=host`.
+        poll: Start the pollers at once; else at `start_polling`.
+    """
+
+    def __init__(self, cdk_out: Path, *, poll: bool = True) -> None:
+        self.template: Template = assembly.read(cdk_out)
+        self.logs = Logs()
+        self.calls = AwsCalls()
+        self.fleets: dict[str, Fleet] = {}
+        self._poll_at_start = poll
+        self._sources: list[EventSource] = []
+        self._lock = threading.Lock()
+        self._invocations: list[Invocation] = []
+        self._deliveries: list[Delivery] = []
+        self._exit = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self._exit.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._exit.close()
+
+    @property
+    def invocations(self) -> list[Invocation]:
+        """Every invocation that has ended so far."""
+        with self._lock:
+            return list(self._invocations)
+
+    @property
+    def deliveries(self) -> list[Delivery]:
+        """What became of every message of every batch that has ended so far."""
+        with self._lock:
+            return list(self._deliveries)
+
+    def start_polling(self) -> None:
+        """Start the event source mappings' pollers."""
+        for source in self._sources:
+            source.start()
+
+    def source_queue(self, function: str | None = None) -> Queue:
+        """Answer the queue that feeds `function` (a logical id), or the stack's only fed one."""
+        queues = {
+            mapping.queue
+            for mapping in self.template.mappings
+            if function is None or mapping.function == function
+        }
+        (queue,) = queues
+        return self.template.queues[queue]
+
+    def dead_letter_queue(self, queue: Queue) -> Queue:
+        """Answer where `queue` redrives to."""
+        (found,) = (q for q in self.template.queues.values() if q.arn == queue.dead_letters)
+        return found
+
+    def waiting(self, queue: Queue) -> int:
+        """Count the messages of a queue: visible, in flight and delayed."""
+        answer = self.aws.sqs.get_queue_attributes(
+            QueueUrl=self.aws.queue_url(queue), AttributeNames=list(_WAITING)
+        )
+        return sum(int(answer["Attributes"][name]) for name in _WAITING)
+
+    def wait_until_drained(
+        self,
+        queue: Queue,
+        *,
+        within_seconds: float,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        """Wait until a queue holds nothing, in flight and delayed messages included.
+
+        Raises:
+            StackStuck: It is not empty in that time.
+        """
+        started = time.monotonic()
+        while (waiting := self.waiting(queue)) > 0:
+            if progress is not None:
+                progress(waiting)
+            for source in self._sources:
+                if source.crashed is not None:
+                    raise source.crashed
+            waited = time.monotonic() - started
+            if waited > within_seconds:
+                raise StackStuck(queue=queue.name, waiting=waiting, waited_seconds=waited)
+            time.sleep(_POLL_SECONDS)
+
+    def _start(self) -> None:
+        enter = self._exit.enter_context
+        folder = enter(workspace())
+        nursery = Nursery()
+        self._exit.callback(nursery.close)
+        relay = Relay()
+        self._exit.callback(relay.close)
+        self.cache_address: Address = valkey.start(nursery, folder=folder)
+        aws_address = aws.start(nursery, folder=folder)
+        self.aws = Aws(aws_address)
+        self.aws.create(self.template)
+        runtime = runtime_folder.build(folder / "runtime")
+
+        def start_environment(function: Function, number: int) -> Environment:
+            return Environment(
+                function,
+                number=number,
+                nursery=nursery,
+                doors=Doors(relay, cache=self.cache_address, aws=aws_address, calls=self.calls),
+                runtime=runtime,
+                folder=folder / f"{function.name}-{number}",
+                on_line=self.logs.take,
+            )
+
+        for mapping in self.template.mappings:
+            self._feed(mapping, start_environment)
+        if self._poll_at_start:
+            self.start_polling()
+
+    def _feed(
+        self,
+        mapping: EventSourceMapping,
+        start_environment: Callable[[Function, int], Environment],
+    ) -> None:
+        """Give a mapping its function's environments and its pollers."""
+        if mapping.function in self.fleets:
+            raise TemplateUnsupported(f"{mapping.function}: two event sources")
+        fleet = Fleet(
+            functools.partial(start_environment, self.template.functions[mapping.function]),
+            limit=mapping.max_concurrency,
+            on_invocation=self._invoked,
+        )
+        queue = self.template.queues[mapping.queue]
+        source = EventSource(
+            mapping,
+            source=Source(url=self.aws.queue_url(queue), arn=queue.arn),
+            sqs=self.aws.sqs,
+            invoke=fleet.invoke,
+            on_delivery=self._delivered,
+        )
+        self.fleets[mapping.function] = fleet
+        self._sources.append(source)
+        # Last in, first out: nothing new is begun, what runs is killed, the pollers end.
+        self._exit.callback(source.join)
+        self._exit.callback(fleet.close)
+        self._exit.callback(source.stop)
+
+    def _invoked(self, invocation: Invocation) -> None:
+        with self._lock:
+            self._invocations.append(invocation)
+
+    def _delivered(self, delivery: Delivery) -> None:
+        with self._lock:
+            self._deliveries.append(delivery)
