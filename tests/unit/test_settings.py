@@ -60,6 +60,7 @@ def test_every_variable_is_read() -> None:
         "SEKALI_CACHE_CONNECT_TIMEOUT_SECONDS": "1.5",
         "SEKALI_CACHE_TIMEOUT_SECONDS": "0.75",
         "SEKALI_DURABLE_MODE": "durable",
+        "SEKALI_DEGRADED": "durable",
         "SEKALI_RESULTS_BUCKET": "large-results",
         "SEKALI_QUEUE_URL": "https://sqs.eu-west-1.amazonaws.com/123456789012/jobs.fifo",
         "SEKALI_DEAD_LETTER_QUEUE_URL": "https://sqs.eu-west-1.amazonaws.com/1/dead.fifo",

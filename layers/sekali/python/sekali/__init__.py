@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     )
     from sekali.idempotency import IdempotencyLayer
     from sekali.jobs import Job
-    from sekali.producer import Producer
+    from sekali.producer import Producer, Request
     from sekali.settings import Settings
     from sekali.warm import lease
     from sekali.worker import Worker
@@ -42,6 +42,7 @@ __all__ = [
     "MessageInvalid",
     "PermanentError",
     "Producer",
+    "Request",
     "ResultUnencodable",
     "SekaliError",
     "SettingInvalid",
@@ -57,6 +58,7 @@ _HOMES = {
     "IdempotencyLayer": "sekali.idempotency",
     "Job": "sekali.jobs",
     "Producer": "sekali.producer",
+    "Request": "sekali.producer",
     "Settings": "sekali.settings",
     "Worker": "sekali.worker",
     "lease": "sekali.warm",

@@ -23,6 +23,7 @@ from sekali import codec
 from sekali.answers import Acquired, Done, Lost
 from sekali.claiming import Claiming
 from sekali.concluding import LAST_FLUSH_SECONDS, Concluding
+from sekali.degraded import Degraded
 from sekali.errors import KeyInvalid, MessageInvalid, SharedUnavailable
 from sekali.items import Item, Verdict
 from sekali.message import decode
@@ -67,7 +68,8 @@ class Batch:
         self._invocation = invocation
         self._run_items = run
         self._perform = perform
-        self._claiming = Claiming(container, invocation)
+        self._degraded = Degraded(container, invocation)
+        self._claiming = Claiming(container, invocation, self._degraded)
         self._concluding = Concluding(container, invocation, self._claiming)
         self._items: list[Item] = []
         self._ended: list[Item] = []
@@ -136,10 +138,15 @@ class Batch:
     # Step 3.
 
     def _ask_table(self, wave: Sequence[Item]) -> None:
-        durable = self._container.durable
+        durable, deadline = self._container.durable, self._invocation.monotonic_deadline()
         doubtful = [item for item in wave if durable and self._has_reason_to_ask(item)]
-        if durable is not None and doubtful:
-            durable.ask(doubtful, deadline=self._invocation.monotonic_deadline())
+        if durable is None or not doubtful:
+            return
+        if self._container.settings.durable_mode == "durable":
+            remaining = self._invocation.remaining_seconds()
+            durable.claim(doubtful, remaining_seconds=remaining, deadline=deadline)
+        else:
+            durable.ask(doubtful, deadline=deadline)
 
     def _has_reason_to_ask(self, item: Item) -> bool:
         answer, message = item.answer, item.message
@@ -164,15 +171,16 @@ class Batch:
 
     def _run_one(self, item: Item) -> None:
         self._conclude_if_due()
-        if not isinstance(item.answer, Acquired):
+        if item.lease is None and item.table_claim is None:
             self._perform(item)
             return
-        if not self._may_start(item, item.answer):
+        if not self._may_start(item):
             return
         began = self._invocation.now()
         if self._work_began is None:
             self._work_began = began
-        item.answer.lease.started = True
+        if item.lease is not None:
+            item.lease.started = True
         try:
             self._perform(item)
         finally:
@@ -180,13 +188,16 @@ class Batch:
             self._container.durations.add(item.name, item.run_seconds)
             self._ended.append(item)
 
-    def _may_start(self, item: Item, answer: Acquired) -> bool:
+    def _may_start(self, item: Item) -> bool:
         """Start a body only with time to end it, under a lease that is ours by our own clock."""
+        answer = item.answer
         needed = self._container.durations.expected(item.name) + LAST_FLUSH_SECONDS
         if self._invocation.remaining_seconds() < needed:
             item.end("U", then=defer("out_of_time", 0.0))
             self._ended.append(item)
             return False
+        if not isinstance(answer, Acquired):
+            return True  # a table claim lasts as long as the function can
         if not answer.suspect and self._invocation.holds(answer.lease):
             return True
         return self._mark_started(item, answer)
@@ -201,8 +212,8 @@ class Batch:
                 [claims.renew(lease, lease_seconds=seconds, started=True)], operation="renew"
             )
         except SharedUnavailable as error:
-            self._claiming.without_shared([item], error)
-            return False
+            self._degraded.take([item], error)
+            return item.table_claim is not None
         refused = isinstance(reply, Exception)
         if refused or isinstance(claims.read_renew(lease, reply, sent_at), Lost):
             self._container.emit(events.LeaseLost(name=item.name, key=item.key))
@@ -225,7 +236,7 @@ class Batch:
 
 def _is_runnable(item: Item) -> bool:
     """Tell whether the item goes through the idempotency layer: acquired, done or served."""
-    if isinstance(item.answer, Acquired):
+    if item.lease is not None or item.table_claim is not None:
         return item.ending is None and item.verdict is None
     return isinstance(item.answer, Done) or (item.ending is not None and item.verdict is None)
 

@@ -24,9 +24,10 @@ from sekali.settling import claim_verdict, defer, delete, give_back
 from sekali.telemetry import events
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from sekali.answers import ClaimAnswer, Terms
+    from sekali.degraded import Degraded
     from sekali.invocation import Invocation
     from sekali.items import Item
     from sekali.warm import Container
@@ -37,11 +38,12 @@ _log = logging.getLogger(__name__)
 class Claiming:
     """Step 2 of one batch."""
 
-    def __init__(self, container: Container, invocation: Invocation) -> None:
+    def __init__(self, container: Container, invocation: Invocation, degraded: Degraded) -> None:
         """Keep the container and the invocation whose leases are claimed."""
         self._container = container
         self._invocation = invocation
         self._emit = container.emit
+        self._degraded = degraded
         self._terms: dict[str, Terms] = {}
 
     def claim(self, wave: Sequence[Item]) -> None:
@@ -114,23 +116,19 @@ class Claiming:
         try:
             replies = container.shared.flush(commands, operation="claim")
         except SharedUnavailable as error:
-            self.without_shared(asks, error)
+            self._degraded.take(asks, error)
             return
+        refused: dict[Item, Exception] = {}
         for (item, ask), reply in zip(asks.items(), replies[len(tail) :], strict=True):
             if isinstance(reply, Exception):
-                self.without_shared([item], SharedUnavailable("claim", str(reply)))
+                refused[item] = reply
             else:
                 item.answer = claims.read_claim(ask, reply, sent_at)
                 self._keep_served(item)
+        if refused:
+            self._degraded.take(refused, next(iter(refused.values())))
         # After the values of the same pipeline: shards answer in any order.
         container.apply_tail(replies[: len(tail)])
-
-    def without_shared(self, items: Iterable[Item], error: Exception) -> None:
-        """Return items to their queue because the shared cache did not answer."""
-        returned = list(items)
-        _log.error("%d records go back to the queue: %s", len(returned), error)
-        for item in returned:
-            item.verdict = give_back("shared_unavailable")
 
     def _keep_served(self, item: Item) -> None:
         """Settle with a served value, and keep it in the local tier for what is left of its TTL."""

@@ -12,19 +12,20 @@ The table comes first: a container that dies in between leaves a row that the ne
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sekali import codec
 from sekali.answers import Acquired, End, Finished, FinishSuperseded
 from sekali.errors import SharedUnavailable
-from sekali.settling import defer, finish_verdict
+from sekali.settling import defer, degraded_verdict, finish_verdict
 from sekali.telemetry import events
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any
 
-    from sekali.answers import FinishAnswer
+    from sekali.answers import FinishAnswer, Outcome
     from sekali.claiming import Claiming
     from sekali.invocation import Invocation
     from sekali.items import Item
@@ -36,6 +37,8 @@ _log = logging.getLogger(__name__)
 LAST_FLUSH_SECONDS = 0.5
 """Time kept free before the deadline; a failing flush is repeated until then."""
 RETRY_PAUSE_SECONDS = 0.05
+RECORDED_PATIENCE_SECONDS = 2.0
+"""How long a failing flush is repeated when every outcome in it is in the table already."""
 
 
 class Concluding:
@@ -53,8 +56,12 @@ class Concluding:
         followers = self._settle_followers(ended, batch)
         self._record(followers)
         finishing = [item for item in (*ended, *followers) if item.verdict is None]
-        if finishing:
-            self._finish(finishing)
+        degraded = [item for item in finishing if item.lease is None and item.table_claim]
+        if degraded:
+            self._conclude_degraded(degraded)
+        coordinated = [item for item in finishing if item not in degraded]
+        if coordinated:
+            self._finish(coordinated)
 
     def _record(self, items: Sequence[Item]) -> None:
         durable = self._container.durable
@@ -67,6 +74,26 @@ class Concluding:
         ]
         if lasting:
             durable.record(lasting, deadline=self._invocation.monotonic_deadline())
+
+    def _conclude_degraded(self, items: Sequence[Item]) -> None:
+        """Settle table claims by what the table holds, and tell the cache if it answers again."""
+        durable = self._container.durable
+        recorded = [item for item in items if item.ending and item.ending.recorded]
+        if durable is not None:
+            rest = [item for item in items if item not in recorded]
+            durable.give_back(rest, deadline=self._invocation.monotonic_deadline())
+        for item in items:
+            if item.ending is not None:
+                item.verdict = degraded_verdict(item.ending)
+        # No lease, value or key record is touched: a settle of the id alone, and only once.
+        ends = [
+            replace(self._end(item), token="", outcome=_settled_as(item), header=b"")
+            for item in recorded
+        ]
+        try:
+            self._container.shared.flush([*map(self._invocation.claims.finish, ends)])
+        except SharedUnavailable:
+            _log.info("%d outcomes are recorded; the cache is told by a duplicate", len(ends))
 
     def _settle_followers(self, ended: Sequence[Item], batch: Iterable[Item]) -> list[Item]:
         """Settle who asked for a key that a sibling's own body has just computed."""
@@ -99,7 +126,9 @@ class Concluding:
         claims = self._invocation.claims
         ends = [self._end(item) for item in items]
         news = [self._container.announce(item.scoped_key) for item in items if _replaces(item)]
-        replies = self._flush([*map(claims.finish, ends), *news])
+        replies = self._flush(
+            [*map(claims.finish, ends), *news], recorded=all(end.recorded for end in ends)
+        )
         for index, (item, end) in enumerate(zip(items, ends, strict=True)):
             reply = replies[index] if replies else None
             if reply is None or isinstance(reply, Exception):
@@ -107,13 +136,22 @@ class Concluding:
             else:
                 self._read(item, claims.read_finish(end, reply))
 
-    def _flush(self, commands: Sequence[Command]) -> list[Any]:  # Any: replies, as `Shared.flush`
-        """Send the finishes; they are repeatable, so a lost reply is asked for again."""
+    def _flush(
+        self, commands: Sequence[Command], *, recorded: bool
+    ) -> list[Any]:  # Any: replies, as `Shared.flush`
+        """Send the finishes; they are repeatable, so a lost reply is asked for again.
+
+        What the table holds already is tried for a moment only: its messages may go without it.
+        """
+        patience = self._invocation.remaining_seconds() - LAST_FLUSH_SECONDS
+        if recorded:
+            patience = min(patience, RECORDED_PATIENCE_SECONDS)
+        until = self._invocation.now() + patience
         while True:
             try:
                 return self._container.shared.flush(commands, operation="finish")
             except SharedUnavailable as error:
-                if self._invocation.remaining_seconds() < LAST_FLUSH_SECONDS:
+                if self._invocation.now() >= until:
                     _log.error("%d finishes stay unconfirmed: %s", len(commands), error)
                     return []
                 self._invocation.pause(RETRY_PAUSE_SECONDS)
@@ -158,6 +196,10 @@ class Concluding:
             container.remember_done(item)
         if isinstance(answer, Finished) and answer.filled and item.spec is not None:
             container.keep(item, ending.result, ending.fence, item.spec.ttl_seconds)
+
+
+def _settled_as(item: Item) -> Outcome:
+    return "X" if item.ending is not None and item.ending.outcome == "X" else "S"
 
 
 def _replaces(item: Item) -> bool:

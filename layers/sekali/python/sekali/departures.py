@@ -72,7 +72,8 @@ class Departures:
         """Turn the deferral of a job that waited longer than allowed into a dead letter."""
         if item.verdict is None or item.verdict.fate != "defer" or item.message is None:
             return
-        waited = self._container.clock.wall() - item.message.first_sent
+        # A redriven dead letter starts a new wait, though it was first sent long ago.
+        waited = self._container.clock.wall() - item.message.enqueued_at
         if waited > self._container.settings.max_age_seconds:
             item.verdict = Verdict(
                 fate="dead_letter",

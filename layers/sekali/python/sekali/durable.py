@@ -9,9 +9,11 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from sekali.answers import new_token
 from sekali.errors import ResultTooLarge, StoreUnavailable
-from sekali.settling import defer, encode_error, failed_verdict, give_back, mismatch_verdict
-from sekali.store_rows import Accepted, Outcome, Rejected
+from sekali.items import TableClaim
+from sekali.settling import defer, delete, encode_error, failed_verdict, give_back, mismatch_verdict
+from sekali.store_rows import Accepted, Claim, Outcome, Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,6 +56,67 @@ class Durable:
             _take_over(item, row)
         elif row.status == "running" and row.deadline >= self._wall():
             item.end("U", then=defer("running_elsewhere", row.deadline - self._wall()))
+
+    def claim(self, items: Sequence[Item], *, remaining_seconds: float, deadline: float) -> None:
+        """Claim items in the table: under their lease where they have one, else on its own.
+
+        An item whose claim is refused ends as the row says; one whose claim is unknown goes back.
+        """
+        claims = [self._claim_of(item, remaining_seconds) for item in items]
+        answers = self._store.claim_many(claims, deadline=deadline)
+        for item, claim, answer in zip(items, claims, answers, strict=True):
+            match answer:
+                case Accepted(fence=fence):
+                    item.table_claim = TableClaim(claim.token, fence)
+                case Rejected(row=row):
+                    self._meet(item, row)
+                    if item.ending is None and item.verdict is None:
+                        item.verdict = give_back("table_claim_contended")
+                case _:
+                    _log.error("an id could not be claimed in the table: %s", answer)
+                    item.end("U", then=give_back("store_unavailable"))
+            self._without_lease(item)
+
+    def _claim_of(self, item: Item, remaining_seconds: float) -> Claim:
+        return Claim(
+            name=item.name,
+            id=item.id,
+            payload_hash=item.payload_hash,
+            token=item.lease.token if item.lease else new_token(),
+            remaining_seconds=remaining_seconds,
+            ttl_seconds=self._ttl_seconds,
+            rearm=item.rearm,
+        )
+
+    def _without_lease(self, item: Item) -> None:
+        """Settle at once what has no lease to end and needs no body."""
+        ending = item.ending
+        if ending is None or item.lease is not None:
+            return
+        item.ending = None
+        if ending.outcome == "S":
+            item.verdict = delete("duplicate")
+        else:
+            item.verdict = ending.then
+
+    def mark_pending(self, items: Sequence[Item], *, deadline: float) -> None:
+        """Leave rows that say that ids wait for the shared cache; the message stays the driver.
+
+        Items that the table knows better are settled on the way.
+        """
+        self.claim(items, remaining_seconds=0.0, deadline=deadline)
+        self.give_back([item for item in items if item.table_claim], deadline=deadline)
+
+    def give_back(self, items: Sequence[Item], *, deadline: float) -> None:
+        """Make table claims pending, so that anybody may claim the ids at once."""
+        claims = [
+            (item.name, item.id, item.table_claim.token) for item in items if item.table_claim
+        ]
+        if not claims:
+            return
+        for answer in self._store.give_back_many(claims, deadline=deadline):
+            if isinstance(answer, StoreUnavailable):
+                _log.warning("a table claim is not given back but ends by itself: %s", answer)
 
     def record(self, items: Sequence[Item], *, deadline: float) -> None:
         """Write the outcome of each item, and follow what the table says against it."""
@@ -107,7 +170,7 @@ class Durable:
 
     def _drop(self, item: Item, *, then: Verdict) -> None:
         """Give the claim back, or, where there was none, only the message."""
-        if item.lease is None:
+        if item.lease is None and item.table_claim is None:
             item.ending, item.verdict = None, then
         else:
             item.end("W", then=then)

@@ -28,6 +28,17 @@ class Verdict:
     fence: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class TableClaim:
+    """The id is claimed in the durable table, because the shared cache is away.
+
+    It excludes other table claims of the id and nothing else; there is no lease and no heartbeat.
+    """
+
+    token: str
+    fence: int
+
+
 @dataclass(slots=True, kw_only=True)
 class Ending:
     """How one claim ends, before the shared cache was told.
@@ -63,6 +74,7 @@ class Item:
     key: str = ""
     payload_hash: str = ""
     answer: ClaimAnswer | None = None
+    table_claim: TableClaim | None = None
     leader: Item | None = None
     ending: Ending | None = None
     verdict: Verdict | None = None
@@ -94,12 +106,12 @@ class Item:
         computed: bool = False,
         then: Verdict | None = None,
     ) -> None:
-        """Let the claim end with `outcome`; without a lease, as a settle that nobody claimed."""
-        lease = self.lease
+        """Let the claim end with `outcome`; without any claim, as a settle."""
+        held = self.lease or self.table_claim
         self.ending = Ending(
             outcome=outcome,
-            token=lease.token if lease else "",
-            fence=lease.fence if lease else 0,
+            token=held.token if held else "",
+            fence=held.fence if held else 0,
             result=result,
             recorded=recorded,
             computed=computed,

@@ -10,12 +10,13 @@ import json
 import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from sekali.errors import MessageInvalid, PermanentError
 
 if TYPE_CHECKING:
     from sekali.answers import Terms
+    from sekali.degraded import Policy
     from sekali.leases import HeldLease
     from sekali.tiered import Tiered
 
@@ -47,8 +48,9 @@ class JobSpec:
     """A registered job: its function and the numbers that govern its claims.
 
     `ttl_seconds` is the hard TTL of the key's value in both tiers; 0 means that nothing but the
-    record of the id is kept. `permanent` lists the exceptions that no retry can mend. The last two
-    override the settings where they are not None.
+    record of the id is kept. `permanent` lists the exceptions that no retry can mend. Attempts,
+    lease and the degraded policy override the settings where they are not None. `after_crash` says
+    whether a job whose body was cut off is run again.
     """
 
     name: str
@@ -58,6 +60,8 @@ class JobSpec:
     permanent: tuple[type[Exception], ...] = ()
     max_attempts: int | None = None
     lease_seconds: float | None = None
+    degraded: Policy | None = None
+    after_crash: Literal["rerun", "in_doubt"] = "rerun"
 
     def key_of(self, job_id: str, payload: Mapping[str, Any]) -> str:
         """Return the key of `payload`.

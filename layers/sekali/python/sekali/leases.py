@@ -41,8 +41,15 @@ ROUND_TRIP_SECONDS: Final = 1.0
 class HeldLease:
     """The right to work on one key, as its holder sees it. Safe to use from several threads."""
 
-    def __init__(self, lease: Lease, invocation: Invocation, shared: Shared) -> None:
-        """Wrap a claimed lease together with the time line that it is judged by."""
+    def __init__(
+        self, lease: Lease, invocation: Invocation, shared: Shared, *, renewable: bool = True
+    ) -> None:
+        """Wrap a claimed lease together with the time line that it is judged by.
+
+        One that is not renewable stands for a claim in the durable table: it lasts as long as the
+        function can, and its fence protects a row of the user's all the same.
+        """
+        self._renewable = renewable
         self._lease = lease
         self._invocation = invocation
         self._shared = shared
@@ -84,7 +91,7 @@ class HeldLease:
         """
         if not seconds > 0:
             raise SettingInvalid("seconds", "must be above 0", str(seconds))
-        if not self._lease.lost and self.remaining() < seconds:
+        if self._renewable and not self._lease.lost and self.remaining() < seconds:
             self._renew(seconds)
         if self.remaining() < seconds:
             raise LeaseLost(self.key)

@@ -104,6 +104,11 @@ class Settings:
         "`redis` keeps no durable record; in `durable` the table is the authority.",
         default="recorded",
     )
+    degraded: Literal["durable", "defer", "fail"] = _setting(
+        Choice("durable", "defer", "fail"),
+        "What a job does while the shared cache is away, unless it says so itself.",
+        default="defer",
+    )
     table_name: str | None = _setting(
         Text("[a-zA-Z0-9_.-]{3,255}"),
         "Table of results.",
@@ -265,6 +270,10 @@ class Settings:
         if self.durable_mode != "redis" and self.table_name is None:
             rule = "is required unless SEKALI_DURABLE_MODE is redis"
             raise SettingInvalid("SEKALI_TABLE_NAME", rule, None)
+        if self.durable_mode == "redis" and self.degraded == "durable":
+            # There is no table that could be claimed.
+            rule = "must not be durable where SEKALI_DURABLE_MODE is redis"
+            raise SettingInvalid("SEKALI_DEGRADED", rule, self.degraded)
         retention = f"SEKALI_RETENTION_SECONDS ({self.retention_seconds:.10g})"
         if self.durable_mode == "redis" and self.record_ttl_seconds < self.retention_seconds:
             # Without a table, a message that outlives the record would start its job again.

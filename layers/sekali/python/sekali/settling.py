@@ -117,6 +117,13 @@ def finish_verdict(ending: Ending, answer: FinishAnswer | None) -> Verdict:
             return _unanswered(ending)
 
 
+def degraded_verdict(ending: Ending) -> Verdict:
+    """Return the verdict of a table claim: what the table holds decides, no cache is asked."""
+    if not ending.recorded:
+        return ending.then or defer("retry", 0.0)
+    return _unanswered(ending)
+
+
 def _unanswered(ending: Ending) -> Verdict:
     if ending.then is not None and ending.then.fate == "dead_letter":
         return ending.then

@@ -34,13 +34,13 @@ from sekali.side_by_side import SideBySide
 from sekali.store_rows import (
     Accepted,
     Answer,
+    Claim,
     Item,
     JobId,
     Outcome,
     Rejected,
     Row,
-    claim_deadline,
-    expiry,
+    item_of_claim,
     item_of_outcome,
     partition_key,
     row_of,
@@ -229,19 +229,30 @@ class Store:
         Raises:
             StoreUnavailable: whether it was claimed is not known. Repeat it with the same token.
         """
-        if not token:
-            raise ValueError("a claim needs a token, got ''")
+        asked = Claim(
+            name=name,
+            id=job_id,
+            payload_hash=payload_hash,
+            token=token,
+            remaining_seconds=remaining_seconds,
+            ttl_seconds=ttl_seconds,
+            rearm=rearm,
+        )
+        [answer] = self.claim_many([asked], deadline=deadline)
+        if isinstance(answer, StoreUnavailable):
+            raise answer
+        return answer
+
+    def claim_many(
+        self, claims: Sequence[Claim], *, deadline: float | None = None
+    ) -> list[Answer | StoreUnavailable]:
+        """Claim many ids side by side, each as `claim` does; one answer for each, in order."""
         now = self._clock.wall()
-        item: Item = {
-            "pk": {"S": partition_key(name, job_id)},
-            "st": {"S": "running"},
-            "f": {"N": str(int(now * 1_000) * 1_000)},
-            "tk": {"S": token},
-            "ph": {"S": payload_hash},
-            "deadline": {"N": seconds_text(claim_deadline(now, remaining_seconds))},
-            "expires": {"N": str(expiry(now, ttl_seconds))},
-        }
-        return self._calls.one("claim", partial(self._claim, item, rearm, now, deadline), deadline)
+        calls = [
+            partial(self._claim, item_of_claim(one, now=now), one.rearm, now, deadline)
+            for one in claims
+        ]
+        return self._calls.all("claim", calls, deadline)
 
     def give_back(
         self, name: str, job_id: str, *, token: str, deadline: float | None = None
@@ -254,9 +265,23 @@ class Store:
         Raises:
             StoreUnavailable: not known. Repeat it, or let the claim run out.
         """
-        key: Item = {"pk": {"S": partition_key(name, job_id)}}
-        call = partial(self._give_back, key, token, self._clock.wall(), deadline)
-        return self._calls.one("give back", call, deadline)
+        [answer] = self.give_back_many([(name, job_id, token)], deadline=deadline)
+        if isinstance(answer, StoreUnavailable):
+            raise answer
+        return answer
+
+    def give_back_many(
+        self, claims: Sequence[tuple[str, str, str]], *, deadline: float | None = None
+    ) -> list[bool | StoreUnavailable]:
+        """Give many claims back side by side: name, id and token of each; answers in order."""
+        now = self._clock.wall()
+        calls = [
+            partial(
+                self._give_back, {"pk": {"S": partition_key(name, job_id)}}, token, now, deadline
+            )
+            for name, job_id, token in claims
+        ]
+        return self._calls.all("give back", calls, deadline)
 
     def fetch(self, pointer: bytes, *, deadline: float | None = None) -> bytes:
         """Return the result behind a pointer.

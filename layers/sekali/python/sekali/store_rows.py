@@ -119,6 +119,23 @@ class Outcome:
             raise ValueError(f"the fence of a failure must be at least 1, got {self.fence!r}")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """An id to be claimed in the table for as long as this invocation can last."""
+
+    name: str
+    id: str
+    payload_hash: str
+    token: str
+    remaining_seconds: float
+    ttl_seconds: float
+    rearm: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.token:
+            raise ValueError("a claim needs a token, got ''")
+
+
 @dataclass(frozen=True, slots=True)
 class Accepted:
     """The table now says what was written.
@@ -275,3 +292,16 @@ def row_of(item: Mapping[str, Mapping[str, Any]]) -> Row:  # Any: see `Item`
         expires=float(item["expires"]["N"]),
         body=body,
     )
+
+
+def item_of_claim(claim: Claim, *, now: float) -> Item:
+    """Return the running item that a table claim writes at Unix time `now`."""
+    return {
+        "pk": {"S": partition_key(claim.name, claim.id)},
+        "st": {"S": "running"},
+        "f": {"N": str(int(now * 1_000) * 1_000)},
+        "tk": {"S": claim.token},
+        "ph": {"S": claim.payload_hash},
+        "deadline": {"N": seconds_text(claim_deadline(now, claim.remaining_seconds))},
+        "expires": {"N": str(expiry(now, claim.ttl_seconds))},
+    }

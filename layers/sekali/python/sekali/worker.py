@@ -25,7 +25,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from aws_lambda_powertools.utilities.batch import (
     BatchProcessor,
@@ -35,6 +35,7 @@ from aws_lambda_powertools.utilities.batch import (
 from aws_lambda_powertools.utilities.idempotency import IdempotencyConfig, idempotent_function
 
 from sekali import codec, warm
+from sekali.answers import Ask, Lease
 from sekali.batch import Batch
 from sekali.departures import Departures
 from sekali.errors import LeaseLost, ResultUnencodable, SekaliError, SettingInvalid
@@ -50,6 +51,7 @@ from sekali.telemetry.hooks import Hooks
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from sekali.degraded import Policy
     from sekali.invocation import Invocation
     from sekali.items import Item
     from sekali.jobs import KeyRule
@@ -102,6 +104,8 @@ class Worker:
         permanent: Sequence[type[Exception]] = (),
         max_attempts: int | None = None,
         lease_seconds: float | None = None,
+        degraded: Policy | None = None,
+        after_crash: Literal["rerun", "in_doubt"] = "rerun",
     ) -> Callable[[Function], Function]:
         """Register the decorated function as the job `name`.
 
@@ -112,6 +116,9 @@ class Worker:
             permanent: exceptions after which no retry is made.
             max_attempts: bodies that may start before the job is quarantined, None as set.
             lease_seconds: length of its leases, None as set.
+            degraded: what happens while the shared cache is away (see `degraded`), None as set.
+            after_crash: whether a job whose body was cut off is run again, or becomes a dead
+                letter with the reason `in_doubt`, for effects that must never happen twice.
 
         Raises:
             KeyInvalid: the name cannot be used.
@@ -136,6 +143,8 @@ class Worker:
                 permanent=validate_permanent(permanent),
                 max_attempts=max_attempts,
                 lease_seconds=lease_seconds,
+                degraded=degraded,
+                after_crash=after_crash,
             )
             return function
 
@@ -221,12 +230,12 @@ class _Running:
 
     def known(self) -> bool:
         """Tell whether the outcome is known already: the id is done, or its key was served."""
-        return self._item.lease is None
+        return self._item.lease is None and self._item.table_claim is None
 
     def run(self) -> bytes:
         """Run the body and encode its result, so that only what can be stored counts as success."""
-        item, message, lease = self._item, self._item.message, self._item.lease
-        if item.spec is None or message is None or lease is None:
+        item, message = self._item, self._item.message
+        if item.spec is None or message is None:
             raise LeaseLost(item.key)
         job = Job(
             name=item.name,
@@ -236,7 +245,7 @@ class _Running:
             attempt=item.attempt,
             deferrals=message.deferrals,
             trace=message.trace,
-            lease=HeldLease(lease, self._invocation, self._container.shared),
+            lease=self._held(),
             cache=self._cache,
             remaining_seconds=self._invocation.remaining_seconds,
         )
@@ -246,6 +255,26 @@ class _Running:
             # Powertools would leave the batch without an outcome, and every other record with it.
             raise BodyExited(f"the job called sys.exit({error.code!r})") from error
         return codec.encode(result, job=item.name)
+
+    def _held(self) -> HeldLease:
+        item, shared = self._item, self._container.shared
+        if item.lease is not None:
+            return HeldLease(item.lease, self._invocation, shared)
+        if item.table_claim is None:
+            raise LeaseLost(item.key)
+        lease = Lease(
+            ask=Ask(
+                name=item.name,
+                id=item.id,
+                key=item.key,
+                payload_hash=item.payload_hash,
+                token=item.table_claim.token,
+                terms=self._container.default_terms(),
+            ),
+            fence=item.table_claim.fence,
+            expires_at=self._invocation.deadline,
+        )
+        return HeldLease(lease, self._invocation, shared, renewable=False)
 
     def succeed(self, result: object) -> None:
         """Keep the encoded result for the flush."""
