@@ -5,6 +5,8 @@ reads. A folder is complete or absent, so demos with different sources do not di
 """
 
 import compileall
+import contextlib
+import fcntl
 import hashlib
 import os
 import shutil
@@ -27,6 +29,7 @@ CONTEXT: Final[Mapping[str, str]] = {
 _SOURCES: Final = ("cdk.json", "infra", "handlers", "layers")
 _LEFT_OUT: Final = frozenset({"__pycache__", "local"})
 _KEPT_SECONDS: Final = 24 * 3600
+_LOCK: Final = "lock"
 _FINGERPRINT_LENGTH: Final = 16
 
 
@@ -48,18 +51,15 @@ def synthesize(context: Mapping[str, str] = CONTEXT, *, cache: Path = CACHE) -> 
     if folder.exists():
         os.utime(folder)
         return folder
-    cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache, prefix="synth-") as scratch:
-        made = Path(scratch) / "cdk.out"
-        _synth(context, made)
-        _compile(made)
-        try:
-            made.rename(folder)
-        except OSError:
-            # Another demo made the same in the meantime.
-            if not folder.exists():
-                raise
-    _forget_old(cache, keep=folder)
+    with _alone(cache):
+        # Another demo may have made it in the meantime.
+        if not folder.exists():
+            with tempfile.TemporaryDirectory(dir=cache, prefix="synth-") as scratch:
+                made = Path(scratch) / "cdk.out"
+                _synth(context, made)
+                _compile(made)
+                made.rename(folder)
+        _forget_old(cache, keep=folder)
     return folder
 
 
@@ -114,9 +114,18 @@ def _compile(assembly: Path) -> None:
             compileall.compile_dir(asset, quiet=2)
 
 
+@contextlib.contextmanager
+def _alone(cache: Path) -> Iterator[None]:
+    """Let one process synthesize at a time; a dead one's lock is free again."""
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / _LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def _forget_old(cache: Path, *, keep: Path) -> None:
     """Remove the assemblies that nobody has run for a day."""
     oldest = time.time() - _KEPT_SECONDS
     for folder in cache.iterdir():
-        if folder != keep and folder.stat().st_mtime < oldest:
+        if folder.name not in {keep.name, _LOCK} and folder.stat().st_mtime < oldest:
             shutil.rmtree(folder, ignore_errors=True)
