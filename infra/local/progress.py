@@ -45,7 +45,7 @@ class Progress:
 
     def say(self, text: str) -> None:
         """Print a line of its own."""
-        self._console.print(text, highlight=False)
+        self._console.print(text, highlight=False, soft_wrap=True)
 
     def show(self) -> None:
         """Show the counts as they are now; cheap to call often."""
