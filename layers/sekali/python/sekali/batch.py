@@ -17,6 +17,7 @@ ran, the first recorded outcome counts.
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 from sekali import codec
@@ -71,6 +72,9 @@ class Batch:
         self._degraded = Degraded(container, invocation)
         self._claiming = Claiming(container, invocation, self._degraded)
         self._concluding = Concluding(container, invocation, self._claiming)
+        # Bodies may run on threads: one lock for the list, one so that flushes do not overlap.
+        self._lock = threading.Lock()
+        self._flushing = threading.Lock()
         self._items: list[Item] = []
         self._ended: list[Item] = []
         self._work_began: float | None = None
@@ -162,12 +166,17 @@ class Batch:
     def _run(self, wave: Sequence[Item]) -> None:
         self._ended.extend(item for item in wave if item.ending is not None)
         runnable = [item for item in wave if _is_runnable(item)]
-        runnable.sort(key=_is_suspect)
         if not runnable:
             return
         if self._container.settings.heartbeat and any(item.lease for item in runnable):
             self._invocation.heartbeat.start()
-        self._run_items(runnable, self._run_one)
+        healthy = [item for item in runnable if not _is_suspect(item)]
+        if healthy:
+            self._run_items(healthy, self._run_one)
+        # One by one, so that a record that kills its container takes no other with it.
+        for item in filter(_is_suspect, runnable):
+            self._conclude()
+            self._run_items([item], self._run_one)
 
     def _run_one(self, item: Item) -> None:
         self._conclude_if_due()
@@ -177,8 +186,8 @@ class Batch:
         if not self._may_start(item):
             return
         began = self._invocation.now()
-        if self._work_began is None:
-            self._work_began = began
+        with self._lock:
+            self._work_began = self._work_began or began
         if item.lease is not None:
             item.lease.started = True
         try:
@@ -186,7 +195,7 @@ class Batch:
         finally:
             item.run_seconds = self._invocation.now() - began
             self._container.durations.add(item.name, item.run_seconds)
-            self._ended.append(item)
+            self._end_later(item)
 
     def _may_start(self, item: Item) -> bool:
         """Start a body only with time to end it, under a lease that is ours by our own clock."""
@@ -194,7 +203,7 @@ class Batch:
         needed = self._container.durations.expected(item.name) + LAST_FLUSH_SECONDS
         if self._invocation.remaining_seconds() < needed:
             item.end("U", then=defer("out_of_time", 0.0))
-            self._ended.append(item)
+            self._end_later(item)
             return False
         if not isinstance(answer, Acquired):
             return True  # a table claim lasts as long as the function can
@@ -223,15 +232,22 @@ class Batch:
 
     # Steps 5 and 6.
 
+    def _end_later(self, item: Item) -> None:
+        with self._lock:
+            self._ended.append(item)
+
     def _conclude_if_due(self) -> None:
-        began = self._work_began
         after = self._container.settings.flush_after_seconds
-        if self._ended and began is not None and self._invocation.now() - began >= after:
+        with self._lock:
+            began, waiting = self._work_began, bool(self._ended)
+        if waiting and began is not None and self._invocation.now() - began >= after:
             self._conclude()
 
     def _conclude(self) -> None:
-        ended, self._ended, self._work_began = self._ended, [], None
-        self._concluding.conclude([item for item in ended if item.ending], self._items)
+        with self._flushing:
+            with self._lock:
+                ended, self._ended, self._work_began = self._ended, [], None
+            self._concluding.conclude([item for item in ended if item.ending], self._items)
 
 
 def _is_runnable(item: Item) -> bool:

@@ -64,9 +64,23 @@ class Departures:
             for item in items
             if not _may_go(item) and item.message_id not in acknowledged
         }
+        self._hide(items)
         for item in items:
             self._tell(item, returned=item.message_id in returning)
         return returning
+
+    def _hide(self, items: Sequence[Item]) -> None:
+        """Set the delay of FIFO messages that are deferred: a copy would leave their order."""
+        if not self._container.settings.fifo:
+            return
+        hidden = [
+            (item.message.receipt_handle, self._delay_seconds(item.verdict.seconds, retries))
+            for item in items
+            if item.verdict and item.verdict.fate == "defer" and item.message
+            for retries in [item.message.receive_count - 1]
+        ]
+        if hidden:
+            self._container.outbox.hide(self._queues.queue_url, hidden)
 
     def _bound_age(self, item: Item) -> None:
         """Turn the deferral of a job that waited longer than allowed into a dead letter."""

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sekali.outgoing import batches, entry
+from sekali.outgoing import MAX_ENTRIES, batches, entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,6 +25,8 @@ _log = logging.getLogger(__name__)
 
 MAX_DELAY_SECONDS: Final = 900
 """Longest DelaySeconds of a message (SQS quota)."""
+MAX_HIDDEN_SECONDS: Final = 43_200
+"""Longest visibility timeout of a message (SQS quota)."""
 SENDS: Final = 2
 
 
@@ -61,6 +63,26 @@ class Outbox:
                     acknowledged |= self._send_batch(queue_url, batch)
                 waiting = [one for one in waiting if one.message_id not in acknowledged]
         return acknowledged
+
+    def hide(self, queue_url: str, messages: Sequence[tuple[str, float]]) -> None:
+        """Keep messages invisible: pairs of a receipt handle and seconds from now.
+
+        What fails is logged only: such a message comes back when its present visibility ends.
+        """
+        for start in range(0, len(messages), MAX_ENTRIES):
+            # Any: the client's own entry type lives in a package of stubs.
+            entries: list[Any] = [
+                {
+                    "Id": str(index),
+                    "ReceiptHandle": handle,
+                    "VisibilityTimeout": min(MAX_HIDDEN_SECONDS, math.ceil(seconds)),
+                }
+                for index, (handle, seconds) in enumerate(messages[start : start + MAX_ENTRIES])
+            ]
+            try:
+                self._client().change_message_visibility_batch(QueueUrl=queue_url, Entries=entries)
+            except Exception:  # noqa: BLE001  the edge to a foreign client, as below
+                _log.exception("%d messages keep their visibility", len(entries))
 
     def _send_batch(self, queue_url: str, letters: Sequence[Letter]) -> set[str]:
         # Any: the client's own entry type lives in a package of stubs.

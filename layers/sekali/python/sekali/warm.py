@@ -29,6 +29,7 @@ from sekali.invocation import CURRENT, Invocation, Timeline
 from sekali.keys import Keyspace
 from sekali.local import Local
 from sekali.locks import Locksmith
+from sekali.loops import BackgroundLoop
 from sekali.outbox import Outbox
 from sekali.settings import Settings
 from sekali.store import Store, aws_client
@@ -91,6 +92,7 @@ class Container:
         self.done = self._new_local(DONE_ENTRIES, DONE_BYTES)
         self.durations = Durations()
         self.flights = Flights()
+        self.loop = BackgroundLoop()
         self.outbox = Outbox(cache(lambda: aws_client("sqs")))
         self.durable = self._new_durable()
         self._log = Log(self.keyspace)
@@ -112,6 +114,11 @@ class Container:
             on_event=self.emit,
         )
         return Durable(store, ttl_seconds=settings.record_ttl_seconds, wall=self.clock.wall)
+
+    def close(self) -> None:
+        """Let go of sockets and threads. What is closed is not used again."""
+        self.shared.close()
+        self.loop.close()
 
     def default_terms(self) -> Terms:
         """Return the terms of a job that names none of its own."""
@@ -278,6 +285,9 @@ def container(make: Callable[[Settings], Container] | None = None) -> Container:
 def reset() -> None:
     """Forget the container; the next call builds a new one."""
     with _lock:
+        found = _state["container"]
+        if isinstance(found, Container) and _state["pid"] == os.getpid():
+            found.close()
         _state["container"] = _state["pid"] = None
 
 

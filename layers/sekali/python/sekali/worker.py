@@ -27,24 +27,17 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from aws_lambda_powertools.utilities.batch import (
-    BatchProcessor,
-    EventType,
-    process_partial_response,
-)
 from aws_lambda_powertools.utilities.idempotency import IdempotencyConfig, idempotent_function
 
-from sekali import codec, warm
-from sekali.answers import Ask, Lease
+from sekali import warm
 from sekali.batch import Batch
 from sekali.departures import Departures
-from sekali.errors import LeaseLost, ResultUnencodable, SekaliError, SettingInvalid
+from sekali.errors import SettingInvalid
 from sekali.idempotency import PREPARED, IdempotencyLayer
 from sekali.invocation import CURRENT
 from sekali.jobs import Job, JobSpec, validate_permanent
 from sekali.keys import Keyspace
-from sekali.leases import HeldLease
-from sekali.settling import encode_error
+from sekali.running import Running, run_body, run_records
 from sekali.telemetry import events
 from sekali.telemetry.hooks import Hooks
 
@@ -65,30 +58,38 @@ Function = TypeVar("Function", bound="Callable[[Job], object]")
 
 DISABLED_VARIABLE = "POWERTOOLS_IDEMPOTENCY_DISABLED"
 LONGEST_LEASE_SECONDS = 900
+MOST_CONCURRENT = 1000
 UNTIMED_SECONDS = 60.0
 """The time an invocation gets where its context cannot tell (a test that passes none)."""
-
-
-class BodyExited(SekaliError):
-    """Stand for a SystemExit that a job raised: the record fails, the batch goes on."""
 
 
 class Worker:
     """The jobs of one function. Registering needs no environment; the first batch reads it."""
 
-    def __init__(self, service: str, *, hooks: Sequence[Hook] | None = None) -> None:
+    def __init__(
+        self,
+        service: str,
+        *,
+        concurrency: int = 1,
+        hooks: Sequence[Hook] | None = None,
+    ) -> None:
         """Name the service.
 
         Args:
             service: dimension of the metrics, unless SEKALI_SERVICE says otherwise.
+            concurrency: bodies of one batch that may run at once, each on a thread; `async def`
+                jobs run on one loop beside them. Jobs must be safe for that.
             hooks: who is told every event; None is Powertools' Logger, Metrics and Tracer.
         """
+        if not 1 <= concurrency <= MOST_CONCURRENT:
+            raise SettingInvalid("concurrency", "must be between 1 and 1000", str(concurrency))
         self.service = service
+        self._concurrency = concurrency
         self._hooks = hooks
         self._specs: dict[str, JobSpec] = {}
         self._config = IdempotencyConfig()
         self._run_idempotently = idempotent_function(
-            _run_body,
+            run_body,
             data_keyword_argument="handle",
             config=self._config,
             persistence_store=IdempotencyLayer(service),
@@ -196,7 +197,7 @@ class Worker:
         cache = container.tiered(invocation)
 
         def run(items: Sequence[Item], each: Callable[[Item], None]) -> None:
-            answer = _run_with_powertools(items, each, context)
+            answer = run_records(items, each, context=context, concurrency=self._concurrency)
             response["batchItemFailures"] += answer["batchItemFailures"]
 
         def perform(item: Item) -> None:
@@ -210,109 +211,11 @@ class Worker:
     def _perform(
         self, item: Item, container: Container, invocation: Invocation, cache: Tiered
     ) -> None:
-        token = PREPARED.set(_Running(item, container, invocation, cache))
+        token = PREPARED.set(Running(item, container, invocation, cache))
         try:
             self._run_idempotently(handle=item.id)
         finally:
             PREPARED.reset(token)
-
-
-class _Running:
-    """One record on its way through Powertools: the layer tells it how its body ended."""
-
-    def __init__(
-        self, item: Item, container: Container, invocation: Invocation, cache: Tiered
-    ) -> None:
-        self._item = item
-        self._invocation = invocation
-        self._container = container
-        self._cache = cache
-
-    def known(self) -> bool:
-        """Tell whether the outcome is known already: the id is done, or its key was served."""
-        return self._item.lease is None and self._item.table_claim is None
-
-    def run(self) -> bytes:
-        """Run the body and encode its result, so that only what can be stored counts as success."""
-        item, message = self._item, self._item.message
-        if item.spec is None or message is None:
-            raise LeaseLost(item.key)
-        job = Job(
-            name=item.name,
-            id=item.id,
-            key=item.key,
-            payload=dict(message.payload),
-            attempt=item.attempt,
-            deferrals=message.deferrals,
-            trace=message.trace,
-            lease=self._held(),
-            cache=self._cache,
-            remaining_seconds=self._invocation.remaining_seconds,
-        )
-        try:
-            result = item.spec.function(job)
-        except SystemExit as error:
-            # Powertools would leave the batch without an outcome, and every other record with it.
-            raise BodyExited(f"the job called sys.exit({error.code!r})") from error
-        return codec.encode(result, job=item.name)
-
-    def _held(self) -> HeldLease:
-        item, shared = self._item, self._container.shared
-        if item.lease is not None:
-            return HeldLease(item.lease, self._invocation, shared)
-        if item.table_claim is None:
-            raise LeaseLost(item.key)
-        lease = Lease(
-            ask=Ask(
-                name=item.name,
-                id=item.id,
-                key=item.key,
-                payload_hash=item.payload_hash,
-                token=item.table_claim.token,
-                terms=self._container.default_terms(),
-            ),
-            fence=item.table_claim.fence,
-            expires_at=self._invocation.deadline,
-        )
-        return HeldLease(lease, self._invocation, shared, renewable=False)
-
-    def succeed(self, result: object) -> None:
-        """Keep the encoded result for the flush."""
-        if not isinstance(result, bytes):
-            raise ResultUnencodable(self._item.name, type(result).__name__)
-        self._item.source = "body"
-        self._item.end("D", result=result, computed=True)
-
-    def fail(self, error: Exception) -> None:
-        """Keep the error for the flush: permanent, or to be tried again."""
-        item = self._item
-        _log.warning("job %s failed: %s", item.name, type(error).__name__, exc_info=error)
-        if item.spec is not None and item.spec.is_permanent(error):
-            item.end("X", result=encode_error("permanent", error))
-        elif isinstance(error, LeaseLost):
-            item.end("W")
-        else:
-            item.end("T", result=encode_error("retry", error))
-
-
-def _run_body(*, handle: str) -> bytes:
-    running = PREPARED.get()
-    if not isinstance(running, _Running):
-        raise LeaseLost(handle)
-    return running.run()
-
-
-def _run_with_powertools(
-    items: Sequence[Item], each: Callable[[Item], None], context: Any
-) -> Mapping[str, Any]:
-    by_id = {item.message_id: item for item in items}
-    answer = process_partial_response(
-        event={"Records": [item.raw for item in items]},
-        record_handler=lambda record: each(by_id[record.message_id]),
-        processor=BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False),
-        context=context,
-    )
-    return dict(answer)
 
 
 def _amend(response: dict[str, Any], items: Sequence[Item], returning: set[str]) -> dict[str, Any]:

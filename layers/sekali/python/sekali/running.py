@@ -1,0 +1,174 @@
+"""Run the bodies of a batch through Powertools: one at a time, on threads, or on one event loop.
+
+    batch utility    calls each record, catches what it raises, builds the partial response
+    idempotency      asks the layer before a body, and tells it how the body ended
+    Running          is what the layer asks and tells: one record with its claim
+
+With `concurrency` above 1 each record runs on a thread in a copy of the caller's context, so that
+trace, logger keys and the claim follow it. A job that is a coroutine runs on one loop that lives as
+long as the container, because clients made on it are bound to it; its thread waits meanwhile.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any
+
+from aws_lambda_powertools.utilities.batch import (
+    BatchProcessor,
+    EventType,
+    process_partial_response,
+)
+
+from sekali import codec
+from sekali.answers import Ask, Lease
+from sekali.errors import LeaseLost, ResultUnencodable, SekaliError
+from sekali.idempotency import PREPARED
+from sekali.jobs import Job
+from sekali.leases import HeldLease
+from sekali.settling import encode_error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from sekali.invocation import Invocation
+    from sekali.items import Item
+    from sekali.tiered import Tiered
+    from sekali.warm import Container
+
+_log = logging.getLogger(__name__)
+
+
+class BodyExited(SekaliError):
+    """Stand for a SystemExit that a job raised: the record fails, the batch goes on."""
+
+
+class Running:
+    """One record on its way through Powertools: the layer tells it how its body ended."""
+
+    def __init__(
+        self, item: Item, container: Container, invocation: Invocation, cache: Tiered
+    ) -> None:
+        self._item = item
+        self._invocation = invocation
+        self._container = container
+        self._cache = cache
+
+    def known(self) -> bool:
+        """Tell whether the outcome is known already: the id is done, or its key was served."""
+        return self._item.lease is None and self._item.table_claim is None
+
+    def run(self) -> bytes:
+        """Run the body and encode its result, so that only what can be stored counts as success."""
+        item, message = self._item, self._item.message
+        if item.spec is None or message is None:
+            raise LeaseLost(item.key)
+        job = Job(
+            name=item.name,
+            id=item.id,
+            key=item.key,
+            payload=dict(message.payload),
+            attempt=item.attempt,
+            deferrals=message.deferrals,
+            trace=message.trace,
+            lease=self._held(),
+            cache=self._cache,
+            remaining_seconds=self._invocation.remaining_seconds,
+        )
+        try:
+            result = item.spec.function(job)
+            if inspect.iscoroutine(result):
+                result = self._container.loop.run(result)
+        except SystemExit as error:
+            # Powertools would leave the batch without an outcome, and every other record with it.
+            raise BodyExited(f"the job called sys.exit({error.code!r})") from error
+        return codec.encode(result, job=item.name)
+
+    def _held(self) -> HeldLease:
+        item, shared = self._item, self._container.shared
+        if item.lease is not None:
+            return HeldLease(item.lease, self._invocation, shared)
+        if item.table_claim is None:
+            raise LeaseLost(item.key)
+        lease = Lease(
+            ask=Ask(
+                name=item.name,
+                id=item.id,
+                key=item.key,
+                payload_hash=item.payload_hash,
+                token=item.table_claim.token,
+                terms=self._container.default_terms(),
+            ),
+            fence=item.table_claim.fence,
+            expires_at=self._invocation.deadline,
+        )
+        return HeldLease(lease, self._invocation, shared, renewable=False)
+
+    def succeed(self, result: object) -> None:
+        """Keep the encoded result for the flush."""
+        if not isinstance(result, bytes):
+            raise ResultUnencodable(self._item.name, type(result).__name__)
+        self._item.source = "body"
+        self._item.end("D", result=result, computed=True)
+
+    def fail(self, error: Exception) -> None:
+        """Keep the error for the flush: permanent, or to be tried again."""
+        item = self._item
+        _log.warning("job %s failed: %s", item.name, type(error).__name__, exc_info=error)
+        if item.spec is not None and item.spec.is_permanent(error):
+            item.end("X", result=encode_error("permanent", error))
+        elif isinstance(error, LeaseLost):
+            item.end("W")
+        else:
+            item.end("T", result=encode_error("retry", error))
+
+
+class PooledProcessor(BatchProcessor):
+    """Process the records of a batch on threads, each in a copy of the caller's context."""
+
+    def __init__(self, threads: int) -> None:
+        """Bound the number of records that run at once."""
+        super().__init__(EventType.SQS, raise_on_entire_batch_failure=False)
+        self._threads = threads
+
+    # Any: Powertools' own tuples.
+    def process(self) -> list[tuple[Any, ...]]:
+        """Call the record handler for each record; answers keep the order of the records."""
+        with ThreadPoolExecutor(self._threads, thread_name_prefix="sekali-job") as pool:
+            running = [
+                pool.submit(copy_context().run, self._process_record, record)
+                for record in self.records
+            ]
+            return [one.result() for one in running]
+
+
+def run_body(*, handle: str) -> bytes:
+    """Run the body of this context's record; `handle` is what Powertools takes for its data."""
+    running = PREPARED.get()
+    if not isinstance(running, Running):
+        raise LeaseLost(handle)
+    return running.run()
+
+
+def run_records(
+    items: Sequence[Item], each: Callable[[Item], None], *, context: object, concurrency: int
+) -> Mapping[str, Any]:  # Any: Lambda's partial batch response
+    """Call `each` for every item through Powertools' batch utility and return its response."""
+    by_id = {item.message_id: item for item in items}
+    threads = min(concurrency, len(items))
+    processor = (
+        PooledProcessor(threads)
+        if threads > 1
+        else BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
+    )
+    answer = process_partial_response(
+        event={"Records": [item.raw for item in items]},
+        record_handler=lambda record: each(by_id[record.message_id]),
+        processor=processor,
+        # Any: whatever Lambda hands over as context.
+        context=context,  # type: ignore[arg-type]
+    )
+    return dict(answer)
