@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import boto3
 from moto import mock_aws
 
-from sekali import Worker, warm
+from sekali import Unwrap, Worker, warm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,10 +51,10 @@ class Kit:
     dead_letter_queue_url: str
     events: list[Event]
 
-    def worker(self, service: str = "tests") -> Worker:
+    def worker(self, service: str = "tests", *, unwrap: Unwrap | None = None) -> Worker:
         """Return a worker whose container is new, as after a cold start."""
         warm.reset()
-        return Worker(service, hooks=[self.events.append])
+        return Worker(service, hooks=[self.events.append], unwrap=unwrap or Unwrap())
 
     def row(self, name: str, job_id: str) -> dict[str, Any] | None:
         """Return the durable record of an id as DynamoDB holds it."""

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sekali.bodies import to_json
 from sekali.errors import MessageInvalid
-from sekali.message import Message, decode, derive_id, encode, to_json
+from sekali.message import Message, decode, derive_id, encode
 
 SENT_MS = 1_700_000_000_500
 SENT = SENT_MS / 1000

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sekali.settings import Settings
     from sekali.warm import lease
     from sekali.worker import Worker
+    from sekali.wrappings import Unwrap
 
 __version__ = "0.1.0"
 
@@ -49,6 +50,7 @@ __all__ = [
     "Settings",
     "SharedUnavailable",
     "StoreUnavailable",
+    "Unwrap",
     "Worker",
     "__version__",
     "lease",
@@ -60,6 +62,7 @@ _HOMES = {
     "Producer": "sekali.producer",
     "Request": "sekali.producer",
     "Settings": "sekali.settings",
+    "Unwrap": "sekali.wrappings",
     "Worker": "sekali.worker",
     "lease": "sekali.warm",
 }

@@ -28,7 +28,7 @@ from sekali.degraded import Degraded
 from sekali.errors import KeyInvalid, MessageInvalid, SharedUnavailable
 from sekali.items import Item, Verdict
 from sekali.message import decode
-from sekali.settling import defer, give_back, mismatch_verdict
+from sekali.settling import defer, delete, give_back, mismatch_verdict
 from sekali.telemetry import events
 from sekali.waves import fifo_waves, standard_waves
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from sekali.invocation import Invocation
     from sekali.jobs import JobSpec
     from sekali.warm import Container
+    from sekali.wrappings import Unwrap
 
 BORN_SLACK_SECONDS = 5.0
 """A bucket born this close before a message was sent may have lost its record (step 3)."""
@@ -54,6 +55,7 @@ class Batch:
         *,
         run: Callable[[Sequence[Item], Callable[[Item], None]], None],
         perform: Callable[[Item], None],
+        unwrap: Unwrap,
     ) -> None:
         """Keep what the steps need.
 
@@ -63,12 +65,14 @@ class Batch:
             invocation: deadline, owner and heartbeat of this call.
             run: calls its second argument for each item, in order (Powertools' batch utility).
             perform: takes one runnable item through the idempotency layer to its ending.
+            unwrap: the wrappings that are taken off around bodies.
         """
         self._container = container
         self._specs = specs
         self._invocation = invocation
         self._run_items = run
         self._perform = perform
+        self._unwrap = unwrap
         self._degraded = Degraded(container, invocation)
         self._claiming = Claiming(container, invocation, self._degraded)
         self._concluding = Concluding(container, invocation, self._claiming)
@@ -109,6 +113,7 @@ class Batch:
                 error_type=type(error).__name__,
                 error=str(error),
             )
+        if item.verdict is not None:
             return item
         earlier = first.setdefault((item.name, item.id, item.payload_hash), item)
         if earlier is not item:
@@ -121,7 +126,11 @@ class Batch:
             default_job=next(iter(self._specs)) if len(self._specs) == 1 else None,
             jobs=self._specs,
             received_at=self._container.clock.wall(),
+            unwrap=self._unwrap,
         )
+        if message is None:
+            item.verdict = delete("notice")
+            return
         item.message, item.name, item.id = message, message.name, message.id
         item.spec = self._specs[message.name]
         item.key = message.key or item.spec.key_of(message.id, message.payload)

@@ -14,7 +14,6 @@ import random
 from typing import TYPE_CHECKING
 
 from sekali.items import Verdict
-from sekali.message import decode
 from sekali.outbox import MAX_DELAY_SECONDS, Letter
 from sekali.outgoing import MAX_MESSAGE_BYTES, dead_letter, delayed_copy
 from sekali.settling import give_back
@@ -125,9 +124,7 @@ class Departures:
     def _copy(self, item: Item, verdict: Verdict) -> Letter | None:
         if item.message is None or self._container.settings.fifo:
             return None
-        # Decoded again, because the job may have changed the payload that it was given.
-        fresh = decode(item.raw, default_job=item.name, received_at=item.message.first_sent)
-        copy = delayed_copy(fresh, deferrals=item.message.deferrals + 1)
+        copy = delayed_copy(item.message, deferrals=item.message.deferrals + 1)
         if copy.size_bytes > MAX_MESSAGE_BYTES:
             item.verdict = give_back("copy_too_large")
             return None

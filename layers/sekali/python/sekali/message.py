@@ -19,18 +19,21 @@ is the payload (*plain body*): the name is the message attribute `sekali.job` or
 job, the id is the message attribute `sekali.id` or is derived from name and payload, so that two
 sends of one plain body are one job.
 
-What the worker sends itself, copies and dead letters, is in `outgoing`. Nothing here connects to
+Both forms may come wrapped by SNS, EventBridge or S3, if the worker says so: see `wrappings`. What
+the worker sends itself, copies and dead letters, is in `outgoing`. Nothing here connects to
 anything or reads a clock.
 """
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import overload
 
+from sekali.bodies import as_mapping, parse, to_json
 from sekali.errors import MessageInvalid
+from sekali.wrappings import Inner, Unwrap, Wrapping, rewrapped, unwrapped
 
 VERSION = 1
 MAX_ID_CHARS = 512
@@ -40,14 +43,11 @@ REASON_ATTRIBUTE = "sekali.reason"
 FENCE_ATTRIBUTE = "sekali.fence"
 FIRST_SEEN_ATTRIBUTE = "sekali.first_seen"
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-# SQS takes XML characters only; JSON text may still name the others by an escape.
-NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# Deeper than any real payload, and far from where walking it would exhaust the stack.
-_MAX_DEPTH = 100
 # Fences are doubles on the server; from here on they would not be exact.
 _MAX_EXACT = 2**53
 _NOTHING: Mapping[str, object] = {}
+NO_WRAPPING = Unwrap()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,8 @@ class Message:
 
     Times are unix seconds. `first_sent` is never later than the queue's own time of the send and is
     kept by copies: it is what the age of shared state is compared with. `enqueued_at` is when the
-    present wait began: the first send, or the redrive of a dead letter.
+    present wait began: the first send, or the redrive of a dead letter. `body` is what the queue
+    delivered, wrappings and all; `attributes` stood beside it, `inner_attributes` within SNS's.
     """
 
     id: str
@@ -76,11 +77,34 @@ class Message:
     receive_count: int = 1
     body: str = ""
     attributes: Mapping[str, object] = field(default_factory=dict)
+    inner_attributes: Mapping[str, object] = field(default_factory=dict)
+    wrapped_in: tuple[Wrapping, ...] = ()
 
     @property
     def is_copy(self) -> bool:
         """Whether this message is a delayed copy of an earlier one."""
         return self.deferrals > 0
+
+
+@overload
+def decode(
+    record: Mapping[str, object],
+    *,
+    default_job: str | None,
+    jobs: Collection[str] | None = None,
+    received_at: float = 0.0,
+) -> Message: ...
+
+
+@overload
+def decode(
+    record: Mapping[str, object],
+    *,
+    default_job: str | None,
+    jobs: Collection[str] | None = None,
+    received_at: float = 0.0,
+    unwrap: Unwrap,
+) -> Message | None: ...
 
 
 def decode(
@@ -89,7 +113,8 @@ def decode(
     default_job: str | None,
     jobs: Collection[str] | None = None,
     received_at: float = 0.0,
-) -> Message:
+    unwrap: Unwrap = NO_WRAPPING,
+) -> Message | None:
     """Read one record of an SQS event.
 
     Args:
@@ -97,20 +122,29 @@ def decode(
         default_job: the job of a message that names none; None where there are several.
         jobs: the names the worker knows; None skips that check.
         received_at: stands in for the time of the send where the record has none.
+        unwrap: what may be taken off around the body.
+
+    Returns:
+        The message; None for a notice that asks for nothing (S3's test event), to be let go.
 
     Raises:
         MessageInvalid: the producer's mistake, permanent; `reason` and `field` say which.
     """
     text = record.get("body")
-    body = _parse(text)
-    attributes = as_mapping(record.get("messageAttributes"))
+    inner = unwrapped(parse(text), unwrap)
+    if inner.notice:
+        return None
+    body = inner.body
+    beside = as_mapping(record.get("messageAttributes"))
+    # What stands beside the body is newer: the marks of a dead letter do.
+    attributes = {**inner.attributes, **beside} if inner.attributes else beside
     system = as_mapping(record.get("attributes"))
     enveloped = "sekali" in body
     if enveloped:
         _check_version(body["sekali"])
     envelope = body if enveloped else _NOTHING
-    given_id = _given_id(body, attributes)
-    name = _name(envelope, attributes, default_job=default_job, jobs=jobs)
+    given_id = _given_id(body, attributes, inner.id)
+    name = _name(envelope, attributes, inner, default_job=default_job, jobs=jobs)
     payload = _payload(envelope) if enveloped else body
     redriven = REASON_ATTRIBUTE in attributes
 
@@ -142,8 +176,18 @@ def decode(
         group_id=optional_text(system.get("MessageGroupId")),
         receive_count=int(str(system.get("ApproximateReceiveCount", 1))),
         body=str(text),
-        attributes=attributes,
+        attributes=beside,
+        inner_attributes=inner.attributes,
+        wrapped_in=inner.wrapped_in,
     )
+
+
+def payload_as_sent(message: Message) -> Mapping[str, object]:
+    """Read the payload from the body again: a job may have changed the one that it was given."""
+    if not message.body:
+        return message.payload
+    body = unwrapped(parse(message.body), rewrapped(message.wrapped_in)).body
+    return _payload(body) if "sekali" in body else body
 
 
 def encode(message: Message) -> str:
@@ -180,61 +224,15 @@ def derive_id(name: str, payload: Mapping[str, object], *, key: str | None = Non
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
 
-def to_json(value: object) -> str:
-    """Write compact JSON that the queue accepts: no NaN, no character that XML refuses."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return NOT_XML.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-
-
-def _parse(text: object) -> Mapping[str, object]:
-    if not isinstance(text, str):
-        raise MessageInvalid("wrong_type", "body", "must be text", type(text).__name__)
-    if not text or text.isspace():
-        raise MessageInvalid("empty", "body", "must be a JSON object", text)
-    try:
-        body = json.loads(text, parse_constant=_refuse_number, parse_float=_finite)
-    except (ValueError, RecursionError) as error:
-        where = f"{len(text)} characters"
-        raise MessageInvalid("not_json", "body", "must be a JSON object", where) from error
-    if not isinstance(body, dict):
-        raise MessageInvalid("not_object", "body", "must be a JSON object", type(body).__name__)
-    if text.count("{") + text.count("[") > _MAX_DEPTH:
-        _check_depth(body)
-    return body
-
-
 def _check_version(version: object) -> None:
     if type(version) is not int or version != VERSION:
         raise MessageInvalid("wrong_version", "sekali", f"must be {VERSION}", version)
 
 
-def _check_depth(body: dict[str, object]) -> None:
-    level: list[dict[str, object] | list[object]] = [body]
-    depth = 0
-    while level := [
-        child
-        for parent in level
-        for child in (parent.values() if isinstance(parent, dict) else parent)
-        if isinstance(child, dict | list)
-    ]:
-        depth += 1
-        if depth >= _MAX_DEPTH:
-            rule = f"must be nested at most {_MAX_DEPTH} deep"
-            raise MessageInvalid("wrong_type", "body", rule, f"more than {_MAX_DEPTH} levels")
-
-
-def _refuse_number(text: str) -> float:
-    raise ValueError(text)
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    return number if math.isfinite(number) else _refuse_number(text)
-
-
 def _name(
     envelope: Mapping[str, object],
     attributes: Mapping[str, object],
+    inner: Inner,
     *,
     default_job: str | None,
     jobs: Collection[str] | None,
@@ -244,7 +242,7 @@ def _name(
     else:
         name = _string_value(attributes, JOB_ATTRIBUTE)
     if name is None:
-        name = default_job
+        name = inner.job() or default_job
     if name is None:
         rule = f"or the attribute {JOB_ATTRIBUTE} must name the job"
         raise MessageInvalid("missing_field", "name", rule, None)
@@ -266,13 +264,15 @@ def _payload(envelope: Mapping[str, object]) -> Mapping[str, object]:
     return payload
 
 
-def _given_id(body: Mapping[str, object], attributes: Mapping[str, object]) -> str | None:
+def _given_id(
+    body: Mapping[str, object], attributes: Mapping[str, object], event_id: str | None
+) -> str | None:
     if "sekali" in body:
         given = body.get("id")
         if given is None:
             raise MessageInvalid("missing_field", "id", "must be text", None)
     else:
-        given = _string_value(attributes, ID_ATTRIBUTE)
+        given = _string_value(attributes, ID_ATTRIBUTE) or event_id
         if given is None and not body:
             rule = f"must have a field, or the message the attribute {ID_ATTRIBUTE}"
             raise MessageInvalid("empty", "body", rule, "{}")
@@ -343,11 +343,6 @@ def sent_seconds(system: Mapping[str, object]) -> float | None:
 def optional_text(value: object) -> str | None:
     """Keep None; everything else as text."""
     return None if value is None else str(value)
-
-
-def as_mapping(value: object) -> Mapping[str, object]:
-    """Return an empty mapping for whatever is none: a record may lack its attributes."""
-    return value if isinstance(value, Mapping) else _NOTHING
 
 
 def _string_value(attributes: Mapping[str, object], name: str) -> str | None:

@@ -7,19 +7,20 @@ has acknowledged them. Plain data: the caller sends it.
 import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
+from sekali.bodies import NOT_XML, as_mapping
 from sekali.message import (
     FENCE_ATTRIBUTE,
     FIRST_SEEN_ATTRIBUTE,
     ID_ATTRIBUTE,
     JOB_ATTRIBUTE,
-    NOT_XML,
     REASON_ATTRIBUTE,
     Message,
-    as_mapping,
     encode,
     optional_text,
+    payload_as_sent,
     sent_seconds,
 )
 
@@ -63,16 +64,21 @@ def delayed_copy(message: Message, *, deferrals: int) -> Outgoing:
     """Write the message again, to be sent with a delay before the original is let go.
 
     Id, payload, `first_sent`, `rearm` and trace stay; the sender's own message attributes too. The
-    marks of a dead letter go: the copy carries what they said in its envelope. A plain body becomes
-    an envelope and so a little longer: compare `size_bytes` with `MAX_MESSAGE_BYTES`, and return a
-    message that no longer fits to the queue in its place.
+    marks of a dead letter go: the copy carries what they said in its envelope. So do wrappings, of
+    whose attributes the first ten are kept. A plain body becomes an envelope and so a little
+    longer: compare `size_bytes` with `MAX_MESSAGE_BYTES`, and return a message that no longer fits
+    to the queue in its place.
     """
     own = {
         name: attribute
-        for name, attribute in _sendable(message.attributes).items()
+        for name, attribute in _sendable(
+            {**message.attributes, **message.inner_attributes, **message.attributes}
+        ).items()
         if name not in DEAD_LETTER_ATTRIBUTES and name != ID_ATTRIBUTE
     }
-    return Outgoing(encode(replace(message, deferrals=deferrals)), own)
+    kept = dict(islice(own.items(), MAX_ATTRIBUTES))
+    copy = replace(message, payload=payload_as_sent(message), deferrals=deferrals)
+    return Outgoing(encode(copy), kept)
 
 
 def dead_letter(

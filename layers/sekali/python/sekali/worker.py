@@ -37,6 +37,7 @@ from sekali.idempotency import PREPARED, IdempotencyLayer
 from sekali.invocation import CURRENT
 from sekali.jobs import Job, JobSpec, validate_permanent
 from sekali.keys import Keyspace
+from sekali.message import NO_WRAPPING
 from sekali.running import Running, run_body, run_records
 from sekali.telemetry import events
 from sekali.telemetry.hooks import Hooks
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from sekali.telemetry.events import Hook
     from sekali.tiered import Tiered
     from sekali.warm import Container
+    from sekali.wrappings import Unwrap
 
 _log = logging.getLogger(__name__)
 
@@ -72,6 +74,7 @@ class Worker:
         *,
         concurrency: int = 1,
         hooks: Sequence[Hook] | None = None,
+        unwrap: Unwrap = NO_WRAPPING,
     ) -> None:
         """Name the service.
 
@@ -80,12 +83,14 @@ class Worker:
             concurrency: bodies of one batch that may run at once, each on a thread; `async def`
                 jobs run on one loop beside them. Jobs must be safe for that.
             hooks: who is told every event; None is Powertools' Logger, Metrics and Tracer.
+            unwrap: which of SNS, EventBridge and S3 stand between the senders and the queue.
         """
         if not 1 <= concurrency <= MOST_CONCURRENT:
             raise SettingInvalid("concurrency", "must be between 1 and 1000", str(concurrency))
         self.service = service
         self._concurrency = concurrency
         self._hooks = hooks
+        self._unwrap = unwrap
         self._specs: dict[str, JobSpec] = {}
         self._config = IdempotencyConfig()
         self._run_idempotently = idempotent_function(
@@ -203,7 +208,14 @@ class Worker:
         def perform(item: Item) -> None:
             self._perform(item, container, invocation, cache)
 
-        batch = Batch(container, self._specs, invocation, run=run, perform=perform)
+        batch = Batch(
+            container,
+            self._specs,
+            invocation,
+            run=run,
+            perform=perform,
+            unwrap=self._unwrap,
+        )
         items = batch.process(records)
         returning = Departures(container, invocation).settle(items)
         return _amend(response, items, returning)
