@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from infra.local.chaos import KillOnce
 from infra.local.stack import LocalStack, StackStuck
 from tests.runtime.toy import write_assembly
 
@@ -103,6 +104,22 @@ def test_a_batch_of_a_killed_environment_comes_back(tmp_path: Path) -> None:
     assert fleet.environments_started == 2
 
 
+def test_one_environment_is_killed_in_the_middle_of_a_body(tmp_path: Path) -> None:
+    told = {"message": "computing report", "job_id": "id", "key": "key", "at": 1.0}
+    body = json.dumps({"tell": told, "seconds": 0.1})
+    with LocalStack(write_assembly(tmp_path / "cdk.out"), poll=False) as stack:
+        killer = KillOnce(stack)
+        queue = stack.source_queue()
+        send(stack, queue, *[body] * 20)
+        stack.start_polling()
+
+        stack.wait_until_drained(queue, within_seconds=30)
+
+    died = [invocation for invocation in stack.invocations if invocation.outcome.kind == "died"]
+    assert killer.killed == len(died) == 1
+    assert sum(delivery.deleted for delivery in stack.deliveries) == 20
+
+
 def test_a_queue_that_does_not_empty_is_reported(tmp_path: Path) -> None:
     with LocalStack(write_assembly(tmp_path / "cdk.out"), poll=False) as stack:
         queue = stack.source_queue()
@@ -129,6 +146,7 @@ def test_a_stack_that_cannot_start_leaves_nothing(tmp_path: Path, temporary: Pat
 PROGRAM = """
 import signal, sys, tempfile
 from pathlib import Path
+from infra.local.chaos import KillOnce
 from infra.local.stack import LocalStack
 tempfile.tempdir = sys.argv[2]
 with LocalStack(Path(sys.argv[1])) as stack:

@@ -82,6 +82,8 @@ HANDLER = """
         failures = []
         for record in event["Records"]:
             body = json.loads(record["body"])
+            if "tell" in body:
+                print(json.dumps(body["tell"]), flush=True)
             time.sleep(body.get("seconds", 0))
             if body.get("fail"):
                 failures.append({"itemIdentifier": record["messageId"]})
