@@ -228,3 +228,33 @@ def test_every_record_is_told_once(kit: Kit) -> None:
         ("delete", "followed"),
         ("dead_letter", ""),
     ]
+
+
+def test_known_id_with_a_payload_of_another_key_is_not_run(kit: Kit) -> None:
+    """The demo's mismatch ran its body: another payload made another key, in another slot."""
+    runs: list[str] = []
+    squares(kit, runs).handler(event(job("a", {"n": 3})), Context())
+
+    response = squares(kit, runs).handler(event(job("a", {"n": 4})), Context())
+
+    assert returned(response) == []
+    assert runs == ["a"]
+    (letter,) = kit.dead_letters()
+    assert letter["attributes"]["sekali.reason"] == "payload_mismatch"
+    row = kit.row("square", "a")
+    assert row is not None
+    assert row["result"]["B"] == b"9"
+
+
+def test_two_payloads_of_one_id_in_one_batch_run_once(kit: Kit) -> None:
+    runs: list[str] = []
+    worker = squares(kit, runs)
+
+    response = worker.handler(event(job("a", {"n": 3}), job("a", {"n": 4})), Context())
+
+    assert returned(response) == []
+    assert runs == ["a"]
+    assert len(kit.dead_letters()) == 1
+    after = worker.handler(event(job("b", {"n": 4})), Context())
+    assert returned(after) == []
+    assert runs == ["a", "b"]

@@ -20,7 +20,7 @@ from sekali import codec
 from sekali.answers import Acquired, Ask, Busy, Done, Mismatch, Served, new_token
 from sekali.errors import SharedUnavailable, ValueUnreadable
 from sekali.local import MISSING
-from sekali.settling import claim_verdict, defer, delete, give_back
+from sekali.settling import claim_verdict, defer, delete, give_back, mismatch_verdict
 from sekali.telemetry import events
 
 if TYPE_CHECKING:
@@ -111,7 +111,9 @@ class Claiming:
     def _send(self, asks: Mapping[Item, Ask], *, with_tail: bool) -> None:
         claims, container = self._invocation.claims, self._container
         tail = container.tail_commands() if with_tail else []
-        commands = [*tail, *(claims.claim(ask) for ask in asks.values())]
+        bound = [item for item, ask in asks.items() if ask.key != ask.id]
+        binds = [claims.bind(asks[item]) for item in bound]
+        commands = [*tail, *(claims.claim(ask) for ask in asks.values()), *binds]
         sent_at = self._invocation.now()
         try:
             replies = container.shared.flush(commands, operation="claim")
@@ -119,16 +121,28 @@ class Claiming:
             self._degraded.take(asks, error)
             return
         refused: dict[Item, Exception] = {}
-        for (item, ask), reply in zip(asks.items(), replies[len(tail) :], strict=True):
+        first_bind = len(tail) + len(asks)
+        answers = replies[len(tail) : first_bind]
+        for (item, ask), reply in zip(asks.items(), answers, strict=True):
             if isinstance(reply, Exception):
                 refused[item] = reply
             else:
                 item.answer = claims.read_claim(ask, reply, sent_at)
                 self._keep_served(item)
+        for item, reply in zip(bound, replies[first_bind:], strict=True):
+            if not isinstance(reply, Exception) and not claims.read_bind(asks[item], reply):
+                self._refuse_payload(item)
         if refused:
             self._degraded.take(refused, next(iter(refused.values())))
         # After the values of the same pipeline: shards answer in any order.
         container.apply_tail(replies[: len(tail)])
+
+    def _refuse_payload(self, item: Item) -> None:
+        """End what was claimed for an id that is bound to another payload: it is never run."""
+        if isinstance(item.answer, Acquired):
+            item.end("U", then=mismatch_verdict(fence=item.answer.lease.fence))
+        elif not isinstance(item.answer, Done):
+            item.answer, item.ending = Mismatch(), None
 
     def _keep_served(self, item: Item) -> None:
         """Settle with a served value, and keep it in the local tier for what is left of its TTL."""

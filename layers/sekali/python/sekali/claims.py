@@ -136,6 +136,21 @@ class Claims:
             ),
         )
 
+    def bind(self, ask: Ask) -> Command:
+        """Return the command that binds the id to its payload, for a job with a key of its own.
+
+        The record of an id lies in the slot of its key. An id that comes again with another payload
+        may derive another key, in another slot, whose records know nothing of it; the binding does.
+        It travels in the pipeline of the claim.
+        """
+        key = self.keyspace.binding(ask.name, ask.id)
+        ttl_ms = milliseconds(ask.terms.record_ttl_seconds)
+        return Command(("SET", key, ask.payload_hash, "NX", "GET", "PX", ttl_ms))
+
+    def read_bind(self, ask: Ask, reply: bytes | None) -> bool:
+        """Tell whether the id is bound to this payload, from the reply to `bind`."""
+        return reply is None or reply == ask.payload_hash.encode()
+
     def read_claim(self, ask: Ask, reply: Reply, sent_at: float) -> ClaimAnswer:
         """Read the reply to `claim`; `sent_at` is the monotonic time *before* it was sent."""
         match reply:

@@ -8,6 +8,7 @@ All state of one key lives in one hash slot, so that one script can read and wri
     {sekali:17}:key:reports/2013-01      K4  the key's last fence, owner and tombstone
     {sekali:17}:active                   K5  leases of the bucket, by their end
     {sekali:17}:born                     K6  since when the bucket's memory reaches back
+    sekali:id:reports/<id>                   which payload an id is for, where it has its own key
     sekali:epoch:<tag>                       a tag's current mark
     sekali:log                               the invalidation log
 
@@ -92,6 +93,14 @@ class Keyspace:
             active=slot + b"active",
             born=slot + b"born",
         )
+
+    def binding(self, name: str, id: str) -> bytes:  # noqa: A002  the protocol's own word
+        """Return the key that binds a job id to its payload, in a slot of its own.
+
+        Raises:
+            KeyInvalid: the name or the id cannot be used.
+        """
+        return b"%b:id:%b" % (self._namespace, _scoped(name, "id", id))
 
     def epoch(self, tag: str) -> bytes:
         """Return the key of a tag's mark.

@@ -1,0 +1,144 @@
+"""Watch for leaks, on a schedule and when the leak alarm rings; be the handler of that function.
+
+    recovery = Recovery("flight-reports")
+    handler = recovery.handler
+
+It reports overdue leases with their dead owners, holders that last too long, and jobs that have
+been pending for too long. It revokes, only where SEKALI_REVOKE_ENDLESS is true, a lease whose
+holder has renewed it for longer than an invocation can last; each revocation is logged with
+everything that an audit needs. It never touches a lease within its bounds, and it deletes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from sekali import warm
+from sekali.errors import StoreUnavailable
+from sekali.leaks import Leaks
+from sekali.telemetry import events
+from sekali.telemetry.hooks import Hooks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sekali.leaks import Holding
+    from sekali.settings import Settings
+    from sekali.telemetry.events import Hook
+    from sekali.warm import Container
+
+_log = logging.getLogger(__name__)
+
+PENDING_SECONDS: Final = 600.0
+"""A job that waited for the shared cache this long is worth a look."""
+REPORTED: Final = 100
+"""Leases and jobs that one report lists; the counts are of all."""
+
+
+class Recovery:
+    """The function that looks after leases and pending jobs. Building it reads no environment."""
+
+    def __init__(
+        self,
+        service: str,
+        *,
+        pending_seconds: float = PENDING_SECONDS,
+        hooks: Sequence[Hook] | None = None,
+    ) -> None:
+        """Name the service; `hooks` replace Powertools' metrics and logs."""
+        self.service = service
+        self._pending_seconds = pending_seconds
+        self._hooks = hooks
+
+    def handler(self, event: object, context: object) -> dict[str, Any]:  # noqa: ARG002
+        """Look once and return the report: counts, and the leases and jobs behind them.
+
+        Raises:
+            SharedUnavailable: the shared cache did not answer. The schedule tries again.
+        """
+        container = warm.container(self._new_container)
+        leaks = Leaks(container.keyspace, container.shared)
+        settings = container.settings
+        found = leaks.look(now=container.clock.wall(), lease_seconds=settings.lease_seconds)
+        revoked = self._revoke(container, leaks, found) if settings.revoke_endless else []
+        for holding in found:
+            self._tell(container, holding)
+        pending, unread = self._pending(container)
+        container.emit(events.JobsPending(count=len(pending)))
+        container.emit(events.InvocationEnded())
+        return {
+            "live": sum(one.state == "live" for one in found),
+            "overdue": _listed(found, "overdue"),
+            "long": _listed(found, "long"),
+            "endless": _listed(found, "endless"),
+            "revoked": revoked,
+            "pending": pending[:REPORTED],
+            "pending_count": len(pending),
+            "pending_unread": unread,
+        }
+
+    def _new_container(self, settings: Settings) -> Container:
+        hooks = self._hooks
+        if hooks is None:
+            from sekali.telemetry.powertools import observers
+
+            hooks = observers(settings.service or self.service)
+        return warm.Container(settings, emit=Hooks(*hooks))
+
+    def _revoke(
+        self, container: Container, leaks: Leaks, found: Sequence[Holding]
+    ) -> list[dict[str, Any]]:
+        revoked = []
+        for holding in found:
+            if holding.state != "endless":
+                continue
+            fence = leaks.revoke(holding)
+            if not fence:
+                continue
+            entry = _entry(holding) | {"revoked_by_fence": fence}
+            _log.warning("revoked an endless lease: %s", entry)
+            container.emit(events.LeaseRevoked(name=holding.name, key=holding.key))
+            revoked.append(entry)
+        return revoked
+
+    def _tell(self, container: Container, holding: Holding) -> None:
+        if holding.state == "live":
+            return
+        _log.warning("%s lease: %s", holding.state, _entry(holding))
+        container.emit(
+            events.LeaseLeaked(
+                name=holding.name,
+                key=holding.key,
+                owner=holding.owner,
+                state=holding.state,
+                age_seconds=holding.age_seconds,
+            )
+        )
+
+    def _pending(self, container: Container) -> tuple[list[dict[str, Any]], bool]:
+        if container.store is None:
+            return [], False
+        before = container.clock.wall() - self._pending_seconds
+        try:
+            rows, complete = container.store.pending(before=before)
+        except StoreUnavailable as error:
+            _log.warning("pending jobs could not be read: %s", error)
+            return [], True
+        for name, job_id, since in rows:
+            _log.warning("job %s/%s is pending since %.0f", name, job_id, since)
+        return [
+            {"name": name, "id": job_id, "since": since} for name, job_id, since in rows
+        ], not complete
+
+
+def _listed(found: Sequence[Holding], state: str) -> list[dict[str, Any]]:
+    return [_entry(one) for one in found if one.state == state][:REPORTED]
+
+
+def _entry(holding: Holding) -> dict[str, Any]:
+    """Return what an operator needs; the token is a secret of its holder and stays here."""
+    entry = asdict(holding)
+    del entry["token"], entry["record"]
+    return entry
