@@ -71,6 +71,7 @@ def test_every_variable_is_read() -> None:
         "SEKALI_LEASE_SECONDS": "10",
         "SEKALI_HEARTBEAT": "false",
         "SEKALI_MAX_ATTEMPTS": "5",
+        "SEKALI_REVOKE_ENDLESS": "true",
         "SEKALI_RECORD_TTL_SECONDS": "90000",
         "SEKALI_COOLING_BASE_SECONDS": "2",
         "SEKALI_COOLING_CAP_SECONDS": "60",

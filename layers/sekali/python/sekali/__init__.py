@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sekali.idempotency import IdempotencyLayer
     from sekali.jobs import Job
     from sekali.producer import Producer, Request
+    from sekali.recovery import Recovery
     from sekali.settings import Settings
     from sekali.warm import lease
     from sekali.worker import Worker
@@ -43,6 +44,7 @@ __all__ = [
     "MessageInvalid",
     "PermanentError",
     "Producer",
+    "Recovery",
     "Request",
     "ResultUnencodable",
     "SekaliError",
@@ -60,6 +62,7 @@ _HOMES = {
     "IdempotencyLayer": "sekali.idempotency",
     "Job": "sekali.jobs",
     "Producer": "sekali.producer",
+    "Recovery": "sekali.recovery",
     "Request": "sekali.producer",
     "Settings": "sekali.settings",
     "Unwrap": "sekali.wrappings",

@@ -127,7 +127,8 @@ class Concluding:
         ends = [self._end(item) for item in items]
         news = [self._container.announce(item.scoped_key) for item in items if _replaces(item)]
         replies = self._flush(
-            [*map(claims.finish, ends), *news], recorded=all(end.recorded for end in ends)
+            [*map(claims.finish, ends), *news, *self._container.run_commands()],
+            recorded=all(end.recorded for end in ends),
         )
         for index, (item, end) in enumerate(zip(items, ends, strict=True)):
             reply = replies[index] if replies else None

@@ -11,6 +11,7 @@ All state of one key lives in one hash slot, so that one script can read and wri
     sekali:id:reports/<id>                   which payload an id is for, where it has its own key
     sekali:epoch:<tag>                       a tag's current mark
     sekali:log                               the invalidation log
+    sekali:runs                              how long each job usually runs
 
 The number is the bucket: the CRC-32 of the key's scoped text, modulo the number of buckets.
 Changing the namespace or the number of buckets starts with an empty cache.
@@ -27,10 +28,13 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from sekali.errors import KeyInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 CACHE_NAME: Final = "~"
 """The reserved job name under which keys of the plain cache live; no job can be called this."""
@@ -59,7 +63,7 @@ class Slot:
 class Keyspace:
     """Name the keys of one namespace."""
 
-    __slots__ = ("_buckets", "_namespace", "log")
+    __slots__ = ("_buckets", "_namespace", "log", "runs")
 
     def __init__(self, namespace: str, buckets: int) -> None:
         """Check both; `buckets` bounds how far one namespace can be spread over shards.
@@ -74,6 +78,7 @@ class Keyspace:
         self._namespace = namespace.encode()
         self._buckets = buckets
         self.log: Final = b"%b:log" % self._namespace
+        self.runs: Final = b"%b:runs" % self._namespace
 
     def of(self, name: str, id: str, key: str) -> Slot:  # noqa: A002 the protocol's own word
         """Return the key names of job `id` of job `name` that computes `key`.
@@ -101,6 +106,21 @@ class Keyspace:
             KeyInvalid: the name or the id cannot be used.
         """
         return b"%b:id:%b" % (self._namespace, _scoped(name, "id", id))
+
+    def actives(self) -> Iterator[bytes]:
+        """Return the list of leases of each bucket."""
+        for bucket in range(self._buckets):
+            yield b"{%b:%d}:active" % (self._namespace, bucket)
+
+    def beside(self, record: bytes) -> tuple[bytes, bytes]:
+        """Return the lease and the list of leases that belong to a key's record (K4)."""
+        slot, _, scoped = record.partition(b"}:key:")
+        return b"%b}:lease:%b" % (slot, scoped), b"%b}:active" % slot
+
+    def parts(self, record: bytes) -> tuple[str, str]:
+        """Return the job name and the key of a key's record (K4), as far as it holds them."""
+        name, _, key = record.partition(b"}:key:")[2].partition(b"/")
+        return name.decode(), key.decode("utf-8", "replace")
 
     def epoch(self, tag: str) -> bytes:
         """Return the key of a tag's mark.

@@ -19,7 +19,6 @@ from sekali import warm
 from sekali.errors import StoreUnavailable
 from sekali.leaks import Leaks
 from sekali.telemetry import events
-from sekali.telemetry.hooks import Hooks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +57,7 @@ class Recovery:
         Raises:
             SharedUnavailable: the shared cache did not answer. The schedule tries again.
         """
-        container = warm.container(self._new_container)
+        container = warm.container(self._observers)
         leaks = Leaks(container.keyspace, container.shared)
         settings = container.settings
         found = leaks.look(now=container.clock.wall(), lease_seconds=settings.lease_seconds)
@@ -79,13 +78,12 @@ class Recovery:
             "pending_unread": unread,
         }
 
-    def _new_container(self, settings: Settings) -> Container:
-        hooks = self._hooks
-        if hooks is None:
-            from sekali.telemetry.powertools import observers
+    def _observers(self, settings: Settings) -> Sequence[Hook]:
+        if self._hooks is not None:
+            return self._hooks
+        from sekali.telemetry.powertools import observers
 
-            hooks = observers(settings.service or self.service)
-        return warm.Container(settings, emit=Hooks(*hooks))
+        return observers(settings.service or self.service)
 
     def _revoke(
         self, container: Container, leaks: Leaks, found: Sequence[Holding]

@@ -161,6 +161,11 @@ class Settings:
     max_attempts: int = _setting(
         Whole(1, 100), "Bodies of one job that may start before it is quarantined.", default=3
     )
+    revoke_endless: bool = _setting(
+        _FLAG,
+        "Recovery takes leases away that were renewed for longer than an invocation can last.",
+        default=False,
+    )
     record_ttl_seconds: float = _setting(
         Number(60, 31_536_000),
         "Life of a job's record in the shared cache: the longest retention and a day.",

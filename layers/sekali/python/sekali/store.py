@@ -283,6 +283,26 @@ class Store:
         ]
         return self._calls.all("give back", calls, deadline)
 
+    def pending(
+        self, *, before: float, most: int = 1_000, deadline: float | None = None
+    ) -> tuple[list[tuple[str, str, float]], bool]:
+        """List jobs that have been pending since before Unix time `before`.
+
+        Reads through the table: for a watchman that runs every few minutes, not for a worker.
+
+        Returns:
+            Name, id and Unix time of each, and whether all of the table was read.
+
+        Raises:
+            StoreUnavailable: the table could not be read.
+        """
+        items, complete = self._table.scan_pending(before=before, most=most, deadline=deadline)
+        found = []
+        for item in items:
+            name, _, job_id = item["pk"]["S"].partition("/")
+            found.append((name, job_id, int(item["f"]["N"]) / 1_000_000))
+        return found, complete
+
     def fetch(self, pointer: bytes, *, deadline: float | None = None) -> bytes:
         """Return the result behind a pointer.
 

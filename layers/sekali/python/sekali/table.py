@@ -35,6 +35,11 @@ class TableClient(Protocol):
         """Change an item."""
         ...
 
+    # Any: as below.
+    def scan(self, **request: object) -> Mapping[str, Any]:
+        """Read the table page by page."""
+        ...
+
     # Any: boto3's answers are dictionaries whose types depend on the call.
     def batch_get_item(self, **request: object) -> Mapping[str, Any]:
         """Read many items."""
@@ -123,6 +128,33 @@ class Table:
                 self._pause(pause_seconds, give_up_at if deadline is None else deadline)
                 pause_seconds = min(2 * pause_seconds, _LONGEST_PAUSE_SECONDS)
         return found
+
+    def scan_pending(
+        self, *, before: float, most: int, deadline: float | None
+    ) -> tuple[list[Item], bool]:
+        """Read pending items page by page until `most` are found, or the budget is spent."""
+        give_up_at = self._clock.monotonic() + _READ_BUDGET_SECONDS
+        found: list[Item] = []
+        request: dict[str, object] = {
+            "TableName": self._name,
+            "ProjectionExpression": "pk, f",
+            "FilterExpression": "st = :pending AND f < :before",
+            "ExpressionAttributeValues": {
+                ":pending": {"S": "pending"},
+                ":before": {"N": str(int(before * 1_000_000))},
+            },
+        }
+        while True:
+            self._calls.in_time("scan", deadline)
+            with faults_of("scan"):
+                answer = self._client().scan(**request)
+            found.extend(answer.get("Items", []))
+            last = answer.get("LastEvaluatedKey")
+            if not last:
+                return found[:most], len(found) <= most
+            if len(found) >= most or self._clock.monotonic() >= give_up_at:
+                return found[:most], False
+            request["ExclusiveStartKey"] = last
 
     def _conditional(
         self, condition: str, values: Mapping[str, object], update: str = ""

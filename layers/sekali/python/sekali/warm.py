@@ -11,10 +11,11 @@ sockets, locks and measured times belong to the parent.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from sekali import codec, shared
@@ -27,12 +28,14 @@ from sekali.heartbeat import Heartbeat
 from sekali.invalidation import Entry, Log, new_mark
 from sekali.invocation import CURRENT, Invocation, Timeline
 from sekali.keys import Keyspace
+from sekali.leaks import Leaks
 from sekali.local import Local
 from sekali.locks import Locksmith
 from sekali.loops import BackgroundLoop
 from sekali.outbox import Outbox
 from sekali.settings import Settings
 from sekali.store import Store, aws_client
+from sekali.telemetry.hooks import Hooks
 from sekali.tiered import Tiered
 
 if TYPE_CHECKING:
@@ -44,9 +47,10 @@ if TYPE_CHECKING:
     from sekali.items import Item
     from sekali.leases import HeldLease
     from sekali.scripts import Command
-    from sekali.telemetry import events
+    from sekali.telemetry.events import Hook
 
 LAYER_INVOCATION_SECONDS: Final = 900.0
+RUNS_NOTED_SECONDS: Final = 60.0
 DONE_ENTRIES: Final = 20_000
 DONE_BYTES: Final = 4 * 1024 * 1024
 """Ids known to be done, with their payload hash: about 200 bytes each."""
@@ -64,6 +68,10 @@ class Durations:
         known = self._seconds.get(name, seconds)
         self._seconds[name] = known + 0.2 * (seconds - known)
 
+    def known(self) -> dict[str, float]:
+        """Return the mean run of every job that was measured, in seconds."""
+        return dict(self._seconds)
+
     def expected(self, name: str) -> float:
         """Return the seconds a run of `name` is expected to take; 0 where none was measured."""
         return self._seconds.get(name, 0.0)
@@ -76,7 +84,7 @@ class Container:
         self,
         settings: Settings,
         *,
-        emit: Callable[[events.Event], None],
+        emit: Hook,
         clock: Clock | None = None,
         connect: Callable[[], Any] | None = None,  # Any: redis.Redis or RedisCluster
     ) -> None:
@@ -94,7 +102,10 @@ class Container:
         self.flights = Flights()
         self.loop = BackgroundLoop()
         self.outbox = Outbox(cache(lambda: aws_client("sqs")))
+        self.store = self._new_store()
         self.durable = self._new_durable()
+        self.leaks = Leaks(self.keyspace, self.shared)
+        self._runs_noted_at = -math.inf
         self._log = Log(self.keyspace)
         self._cursor: Cursor | None = None
 
@@ -103,17 +114,22 @@ class Container:
             max_entries=entries, max_bytes=size_bytes, clock=self.clock, on_event=self.emit
         )
 
-    def _new_durable(self) -> Durable | None:
+    def _new_store(self) -> Store | None:
         settings = self.settings
         if settings.durable_mode == "redis" or settings.table_name is None:
             return None
-        store = Store(
+        return Store(
             settings.table_name,
             clock=self.clock,
             bucket=settings.results_bucket,
             on_event=self.emit,
         )
-        return Durable(store, ttl_seconds=settings.record_ttl_seconds, wall=self.clock.wall)
+
+    def _new_durable(self) -> Durable | None:
+        if self.store is None:
+            return None
+        ttl_seconds = self.settings.record_ttl_seconds
+        return Durable(self.store, ttl_seconds=ttl_seconds, wall=self.clock.wall)
 
     def close(self) -> None:
         """Let go of sockets and threads. What is closed is not used again."""
@@ -217,6 +233,14 @@ class Container:
             value = b"%0*d%b" % (codec.FENCE_DIGITS, fence, body)
             self.local.put(item.scoped_key, value, ttl_seconds=ttl_seconds, fence=fence)
 
+    def run_commands(self) -> list[Command]:
+        """Return the command that tells how long jobs run, once a minute and when there is news."""
+        runs, now = self.durations.known(), self.clock.monotonic()
+        if not runs or now - self._runs_noted_at < RUNS_NOTED_SECONDS:
+            return []
+        self._runs_noted_at = now
+        return [self.leaks.note_runs(runs)]
+
     def remember_done(self, item: Item) -> None:
         """Remember that an id is done, which is final for as long as its record lives."""
         seconds = self.settings.record_ttl_seconds
@@ -266,20 +290,24 @@ _lock = threading.Lock()
 _state: dict[str, Container | int | None] = {"container": None, "pid": None}
 
 
-def container(make: Callable[[Settings], Container] | None = None) -> Container:
+def container(observe: Callable[[Settings], Sequence[Hook]] | None = None) -> Container:
     """Return this process's container, building it from the environment at the first call.
+
+    Args:
+        observe: makes the hooks of a container that has none yet. Whoever comes first may be a lock
+            taken at import, which knows of no service; the worker's hooks still come to hear.
 
     Raises:
         SettingInvalid: the environment cannot work.
     """
     with _lock:
         found = _state["container"]
-        if isinstance(found, Container) and _state["pid"] == os.getpid():
-            return found
-        settings = Settings.from_env(os.environ)
-        built = (make or partial(Container, emit=_silent))(settings)
-        _state["container"], _state["pid"] = built, os.getpid()
-        return built
+        if not isinstance(found, Container) or _state["pid"] != os.getpid():
+            found = Container(Settings.from_env(os.environ), emit=Hooks())
+            _state["container"], _state["pid"] = found, os.getpid()
+        if observe is not None and isinstance(found.emit, Hooks) and not found.emit:
+            found.emit.add(*observe(found.settings))
+        return found
 
 
 def reset() -> None:
@@ -289,7 +317,3 @@ def reset() -> None:
         if isinstance(found, Container) and _state["pid"] == os.getpid():
             found.close()
         _state["container"] = _state["pid"] = None
-
-
-def _silent(event: events.Event) -> None:
-    """Swallow events where nobody asked for telemetry."""

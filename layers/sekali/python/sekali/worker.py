@@ -40,7 +40,6 @@ from sekali.keys import Keyspace
 from sekali.message import NO_WRAPPING
 from sekali.running import Running, run_body, run_records
 from sekali.telemetry import events
-from sekali.telemetry.hooks import Hooks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from sekali.invocation import Invocation
     from sekali.items import Item
     from sekali.jobs import KeyRule
+    from sekali.settings import Settings
     from sekali.telemetry.events import Hook
     from sekali.tiered import Tiered
     from sekali.warm import Container
@@ -164,8 +164,9 @@ class Worker:
             PartialBatchOff: the event source would delete failed messages.
         """
         records = _records(event)
-        container = warm.container(self._new_container)
+        container = warm.container(self._observers)
         container.settings.for_worker()
+        _refuse_disabled()
         self._config.register_lambda_context(context)
         invocation = container.invocation(
             owner=warm.owner_name(str(getattr(context, "aws_request_id", "-"))),
@@ -179,17 +180,12 @@ class Worker:
             invocation.heartbeat.stop()
             container.emit(events.InvocationEnded())
 
-    def _new_container(self, settings: Any) -> Container:
-        disabled = os.environ.get(DISABLED_VARIABLE)
-        if (disabled or "").lower() in {"1", "true", "yes", "on"}:
-            rule = "must not be set: the worker would run every job without its claim"
-            raise SettingInvalid(DISABLED_VARIABLE, rule, disabled)
-        hooks = self._hooks
-        if hooks is None:
-            from sekali.telemetry.powertools import observers
+    def _observers(self, settings: Settings) -> Sequence[Hook]:
+        if self._hooks is not None:
+            return self._hooks
+        from sekali.telemetry.powertools import observers
 
-            hooks = observers(settings.service or self.service)
-        return warm.Container(settings, emit=Hooks(*hooks))
+        return observers(settings.service or self.service)
 
     def _process(
         self,
@@ -228,6 +224,13 @@ class Worker:
             self._run_idempotently(handle=item.id)
         finally:
             PREPARED.reset(token)
+
+
+def _refuse_disabled() -> None:
+    disabled = os.environ.get(DISABLED_VARIABLE)
+    if (disabled or "").lower() in {"1", "true", "yes", "on"}:
+        rule = "must not be set: the worker would run every job without its claim"
+        raise SettingInvalid(DISABLED_VARIABLE, rule, disabled)
 
 
 def _amend(response: dict[str, Any], items: Sequence[Item], returning: set[str]) -> dict[str, Any]:

@@ -19,7 +19,9 @@ __all__ = [
     "INVALIDATE",
     "LOG_APPEND",
     "LOG_OPEN",
+    "NOTE_RUNS",
     "RENEW",
+    "REVOKE",
     "Command",
     "Script",
     "load",
@@ -75,6 +77,8 @@ CLAIM: Final = load("claim", after=("words",))
 RENEW: Final = load("renew", after=("words",))
 FINISH: Final = load("finish", after=("words",))
 INVALIDATE: Final = load("invalidate")
+REVOKE: Final = load("revoke")
+NOTE_RUNS: Final = load("note_runs")
 LOG_APPEND: Final = load("log_append")
 LOG_OPEN: Final = load("log_open")
 EPOCH: Final = load("epoch")

@@ -195,6 +195,32 @@ class LeaseHeld(Event):
     seconds: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseLeaked(Event):
+    """Tell that a lease was found overdue, or that its holder lasts too long."""
+
+    name: str
+    key: str
+    owner: str
+    state: Literal["overdue", "live", "long", "endless"]
+    age_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRevoked(Event):
+    """Tell that an endless lease was taken away, by policy."""
+
+    name: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobsPending(Event):
+    """Tell how many jobs have waited too long for the shared cache."""
+
+    count: int
+
+
 # Backends
 
 

@@ -22,6 +22,14 @@ class Hooks:
     def __init__(self, *hooks: Hook) -> None:
         self._hooks = hooks
 
+    def __bool__(self) -> bool:
+        """Tell whether anybody listens."""
+        return bool(self._hooks)
+
+    def add(self, *hooks: Hook) -> None:
+        """Let `hooks` hear what comes from now on."""
+        self._hooks += hooks
+
     def __call__(self, event: Event) -> None:
         """Tell every hook."""
         for hook in self._hooks:

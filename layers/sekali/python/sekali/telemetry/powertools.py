@@ -37,6 +37,11 @@ _OUTCOMES: Final = {
 }
 _DUPLICATES: Final = frozenset({"local_record", "record", "table", "repeat"})
 _SERVED: Final = frozenset({"local", "shared", "followed"})
+_LEAKS: Final = {
+    "overdue": "LeasesOverdue",
+    "long": "LeasesLong",
+    "endless": "LeasesEndless",
+}
 _READS: Final = {
     "local": "CacheLocalHits",
     "shared": "CacheSharedHits",
@@ -156,6 +161,10 @@ def _read(event: Any) -> Iterator[Measure]:  # Any: as above
         yield "LoadTime", "Milliseconds", event.load_seconds * 1000
 
 
+def _leaked(event: Any) -> Iterator[Measure]:  # Any: as above
+    yield _LEAKS[event.state], "Count", 1
+
+
 def _once(name: str) -> Callable[[Any], Iterator[Measure]]:  # Any: as above
     def measure(event: Any) -> Iterator[Measure]:  # noqa: ARG001
         yield name, "Count", 1
@@ -184,6 +193,9 @@ _MEASURES: Final[dict[type[Event], Callable[[Any], Iterator[Measure]]]] = {
     events.LeaseContended: _once("LeasesContended"),
     events.LeaseTakenOver: _once("LeasesTakenOver"),
     events.LeaseLost: _once("LeasesLost"),
+    events.LeaseLeaked: _leaked,
+    events.LeaseRevoked: _once("LeasesRevoked"),
+    events.JobsPending: _counted("JobsPending"),
     events.SharedFailed: _once("SharedErrors"),
     events.StoreRead: _counted("StoreReads"),
     events.StoreWritten: _counted("StoreWrites"),
