@@ -59,9 +59,8 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.idempotency.config import IdempotencyConfig
 
     from sekali.answers import Lease, Terms
-    from sekali.claims import Claims
+    from sekali.coordination import Coordination
     from sekali.heartbeat import Heartbeat
-    from sekali.shared import Shared
 
 COMPLETED = "COMPLETED"
 INPROGRESS = "INPROGRESS"
@@ -112,17 +111,6 @@ class _Open:
 
 
 _OPEN: ContextVar[tuple[_Open, ...]] = ContextVar("sekali_open_claims", default=())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Coordination:
-    """What the layer needs of a container: door, claims, their terms, a heartbeat's maker."""
-
-    shared: Shared
-    claims: Claims
-    terms: Terms
-    now: Callable[[], float]
-    beating: Callable[[], Heartbeat]
 
 
 class IdempotencyLayer(BasePersistenceLayer):

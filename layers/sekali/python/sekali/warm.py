@@ -22,6 +22,7 @@ from sekali import codec, shared
 from sekali.answers import Terms
 from sekali.claims import Claims
 from sekali.clock import SystemClock
+from sekali.coordination import Coordination
 from sekali.durable import Durable
 from sekali.flights import Flights
 from sekali.heartbeat import Heartbeat
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from sekali.clock import Clock
-    from sekali.idempotency import Coordination
     from sekali.invalidation import Cursor
     from sekali.items import Item
     from sekali.leases import HeldLease
@@ -180,7 +180,6 @@ class Container:
 
     def coordination(self) -> Coordination:
         """Return what the idempotency layer needs when it stands alone."""
-        from sekali.idempotency import Coordination
 
         def beating() -> Heartbeat:
             return Heartbeat(shared=self.shared, claims=one.claims, now=one.now, emit=self.emit)
