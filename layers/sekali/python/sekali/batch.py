@@ -17,18 +17,20 @@ ran, the first recorded outcome counts.
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import TYPE_CHECKING, Any
 
 from sekali import codec
 from sekali.answers import Acquired, Done, Lost
 from sekali.claiming import Claiming
-from sekali.concluding import LAST_FLUSH_SECONDS, Concluding
+from sekali.concluding import Concluding
 from sekali.degraded import Degraded
 from sekali.errors import KeyInvalid, MessageInvalid, SharedUnavailable
+from sekali.invocation import LAST_FLUSH_SECONDS
 from sekali.items import Item, Verdict
 from sekali.message import decode
-from sekali.settling import defer, delete, give_back, mismatch_verdict
+from sekali.settling import defer, delete, encode_error, give_back, mismatch_verdict
 from sekali.telemetry import events
 from sekali.waves import fifo_waves, standard_waves
 
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from sekali.jobs import JobSpec
     from sekali.warm import Container
     from sekali.wrappings import Unwrap
+
+_log = logging.getLogger(__name__)
 
 BORN_SLACK_SECONDS = 5.0
 """A bucket born this close before a message was sent may have lost its record (step 3)."""
@@ -82,6 +86,7 @@ class Batch:
         self._items: list[Item] = []
         self._ended: list[Item] = []
         self._work_began: float | None = None
+        self._bodies = 0
 
     def process(self, records: Sequence[Mapping[str, Any]]) -> list[Item]:
         """Take `records` to their verdicts and return the items, one per record, in order."""
@@ -94,7 +99,7 @@ class Batch:
             self._run(wave)
             self._conclude()
         for item in self._items:
-            if item.verdict is None and item.leader is not None:
+            if item.verdict is None and item.leader is not None and item.leader.id == item.id:
                 item.source, item.verdict = "repeat", item.leader.verdict
             item.verdict = item.verdict or give_back("unsettled")
         return self._items
@@ -117,7 +122,7 @@ class Batch:
             return item
         earlier = first.setdefault((item.name, item.id, item.payload_hash), item)
         if earlier is not item:
-            self._follow(item, earlier)
+            _follow(item, earlier)
         return item
 
     def _identify(self, item: Item) -> None:
@@ -135,25 +140,22 @@ class Batch:
         item.spec = self._specs[message.name]
         item.key = message.key or item.spec.key_of(message.id, message.payload)
         item.payload_hash = codec.payload_hash(message.payload)
+        item.rearm, item.first_sent = message.rearm, message.first_sent
+        item.redelivered = message.receive_count > 1 or message.is_copy
         self._container.keyspace.of(item.name, item.id, item.key)
-
-    def _follow(self, item: Item, earlier: Item) -> None:
-        """Let the repeat of an id in one batch follow the first: it is never claimed.
-
-        The same id with another payload is claimed beside it: the record knows which of them was
-        first, this batch does not.
-        """
-        if earlier.key == item.key:
-            item.leader = earlier
-        else:
-            item.verdict = mismatch_verdict()
 
     # Step 3.
 
     def _ask_table(self, wave: Sequence[Item]) -> None:
-        durable, deadline = self._container.durable, self._invocation.monotonic_deadline()
-        doubtful = [item for item in wave if durable and self._has_reason_to_ask(item)]
-        if durable is None or not doubtful:
+        durable = self._container.durable
+        if durable is None:
+            return
+        deadline = self._invocation.monotonic_deadline()
+        doomed = [item for item in wave if item.verdict and item.verdict.fate == "dead_letter"]
+        if doomed:
+            durable.look(doomed, deadline=deadline)
+        doubtful = [item for item in wave if self._has_reason_to_ask(item)]
+        if not doubtful:
             return
         if self._container.settings.durable_mode == "durable":
             remaining = self._invocation.remaining_seconds()
@@ -162,13 +164,14 @@ class Batch:
             durable.ask(doubtful, deadline=deadline)
 
     def _has_reason_to_ask(self, item: Item) -> bool:
-        answer, message = item.answer, item.message
-        if not isinstance(answer, Acquired) or message is None:
+        answer = item.answer
+        if not isinstance(answer, Acquired):
             return False
         if self._container.settings.durable_mode == "durable":
             return True
-        lost = answer.fresh and answer.born_ms / 1000 > message.first_sent - BORN_SLACK_SECONDS
-        return answer.takeover or message.receive_count > 1 or message.is_copy or lost
+        lost = answer.fresh and answer.born_ms / 1000 > item.first_sent - BORN_SLACK_SECONDS
+        # The last: its id is bound to another payload, by whoever came first since a loss.
+        return answer.takeover or item.redelivered or lost or item.ending is not None
 
     # Step 4.
 
@@ -182,7 +185,8 @@ class Batch:
         healthy = [item for item in runnable if not _is_suspect(item)]
         if healthy:
             self._run_items(healthy, self._run_one)
-        # One by one, so that a record that kills its container takes no other with it.
+        # One by one, each after the others' outcomes are safe: a record that kills its container
+        # would else take their finished work along until their attempts were used up as well.
         for item in filter(_is_suspect, runnable):
             self._conclude()
             self._run_items([item], self._run_one)
@@ -204,12 +208,22 @@ class Batch:
         finally:
             item.run_seconds = self._invocation.now() - began
             self._container.durations.add(item.name, item.run_seconds)
+            self._bodies += 1
+            if item.ending is None:
+                _log.error("job %s left no outcome and is tried again", item.name)
+                item.end("T", result=encode_error("no_outcome"))
             self._end_later(item)
 
     def _may_start(self, item: Item) -> bool:
-        """Start a body only with time to end it, under a lease that is ours by our own clock."""
+        """Start a body only with time to end it, under a lease that is ours by our own clock.
+
+        The first body of an invocation needs no time that was measured: if it is too long for this
+        invocation, it is for every other one, and a job that never starts is never found out.
+        """
         answer = item.answer
-        needed = self._container.durations.expected(item.name) + LAST_FLUSH_SECONDS
+        needed = LAST_FLUSH_SECONDS
+        if self._bodies:
+            needed += self._container.durations.expected(item.name)
         if self._invocation.remaining_seconds() < needed:
             item.end("U", then=defer("out_of_time", 0.0))
             self._end_later(item)
@@ -230,10 +244,16 @@ class Batch:
                 [claims.renew(lease, lease_seconds=seconds, started=True)], operation="renew"
             )
         except SharedUnavailable as error:
+            self._invocation.heartbeat.unwatch(lease)
             self._degraded.take([item], error)
             return item.table_claim is not None
-        refused = isinstance(reply, Exception)
-        if refused or isinstance(claims.read_renew(lease, reply, sent_at), Lost):
+        if isinstance(reply, Exception):
+            _log.error("the start of %s could not be marked: %s", item.scoped_key, reply)
+            item.end("U", then=give_back("shared_unavailable"))
+            self._end_later(item)
+            return False
+        if isinstance(claims.read_renew(lease, reply, sent_at), Lost):
+            self._invocation.heartbeat.unwatch(lease)
             self._container.emit(events.LeaseLost(name=item.name, key=item.key))
             item.verdict = defer("lease_lost", 0.0)
             return False
@@ -264,6 +284,19 @@ def _is_runnable(item: Item) -> bool:
     if item.lease is not None or item.table_claim is not None:
         return item.ending is None and item.verdict is None
     return isinstance(item.answer, Done) or (item.ending is not None and item.verdict is None)
+
+
+def _follow(item: Item, earlier: Item) -> None:
+    """Let the repeat of an id in one batch follow the first: it is never claimed.
+
+    The same id with another payload is claimed beside it: the record knows which of them was first,
+    this batch does not.
+    """
+    if earlier.key == item.key:
+        item.leader = earlier
+        earlier.absorb(item)
+    else:
+        item.verdict = mismatch_verdict()
 
 
 def _is_suspect(item: Item) -> bool:

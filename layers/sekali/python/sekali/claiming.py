@@ -3,11 +3,12 @@
 Results are looked up locally, then shared, before any work:
 
     known done here?      the id's record is final: nothing is sent for it
-    value known here?     the key's value is in the local tier: only a settle is left to do
+    value known here?     the key's value is in the local tier: a look at the id's record
     else                  a claim, all of them in one pipeline behind the invalidation log's tail
 
-A value from the local tier counts only if the tail of the same pipeline did not drop it; the few
-that it dropped are claimed in one more flush.
+A value from the local tier counts only if the tail of the same pipeline did not drop it and the
+record, compared as a claim would, has no better answer; those whose value was dropped are claimed
+in one more flush. Without a tail nothing local is known.
 """
 
 from __future__ import annotations
@@ -49,16 +50,16 @@ class Claiming:
     def claim(self, wave: Sequence[Item]) -> None:
         """Give every item of `wave` its answer, and a verdict where the answer decides it."""
         waiting = [item for item in wave if not self._known_done(item)]
-        asking = [item for item in waiting if not self._known_value(item)]
-        self._send({item: self.ask(item) for item in asking}, with_tail=bool(waiting))
-        dropped = [item for item in waiting if item not in asking and not self._known_value(item)]
-        again = {item: self.ask(item) for item in dropped}
+        known = {item: self.ask(item) for item in waiting if self._known_value(item)}
+        asking = {item: self.ask(item) for item in waiting if item not in known}
+        self._send(asking, known, with_tail=bool(waiting))
+        again = {item: ask for item, ask in known.items() if self._was_dropped(item)}
         again.update(
             (item, replace(self.ask(item), refuse=fence))
             for item in asking
             if (fence := self._refused_fence(item)) is not None
         )
-        self._send(again, with_tail=False)
+        self._send(again, {}, with_tail=False)
         for item in again:
             if self._refused_fence(item) is not None:
                 item.answer, item.verdict = None, give_back("value_unreadable")
@@ -81,11 +82,9 @@ class Claiming:
         terms = self._terms.get(item.name)
         if terms is None:
             terms = self._container.default_terms()
-            if item.spec is not None:
-                terms = item.spec.terms(terms)
-            bounded = self._invocation.bounded_lease_seconds(terms.lease_seconds)
-            terms = self._terms[item.name] = replace(terms, lease_seconds=bounded)
-        return terms
+            terms = self._terms[item.name] = item.spec.terms(terms) if item.spec else terms
+        bounded = self._invocation.bounded_lease_seconds(terms.lease_seconds)
+        return terms if bounded == terms.lease_seconds else replace(terms, lease_seconds=bounded)
 
     def _known_done(self, item: Item) -> bool:
         """Answer from this container's own memory of ids that are done, which is final."""
@@ -108,29 +107,43 @@ class Claiming:
         item.settle(body, token="", fence=fence, source="local")
         return True
 
-    def _send(self, asks: Mapping[Item, Ask], *, with_tail: bool) -> None:
+    def _was_dropped(self, item: Item) -> bool:
+        decided = item.answer or item.verdict or item.table_claim
+        return decided is None and not self._known_value(item)
+
+    def _send(
+        self, asks: Mapping[Item, Ask], looks: Mapping[Item, Ask], *, with_tail: bool
+    ) -> None:
+        """Claim `asks`, and only look at the records of `looks`, whose value is known here."""
         claims, container = self._invocation.claims, self._container
         tail = container.tail_commands() if with_tail else []
-        bound = [item for item, ask in asks.items() if ask.key != ask.id]
-        binds = [claims.bind(asks[item]) for item in bound]
-        commands = [*tail, *(claims.claim(ask) for ask in asks.values()), *binds]
+        both = {**looks, **asks}
+        bound = [item for item, ask in both.items() if ask.key != ask.id]
+        commands = [
+            *tail,
+            *map(claims.look, looks.values()),
+            *map(claims.claim, asks.values()),
+            *(claims.bind(both[item]) for item in bound),
+        ]
         sent_at = self._invocation.now()
         try:
             replies = container.shared.flush(commands, operation="claim")
         except SharedUnavailable as error:
-            self._degraded.take(asks, error)
+            self._degraded.take(both, error)
             return
         refused: dict[Item, Exception] = {}
-        first_bind = len(tail) + len(asks)
-        answers = replies[len(tail) : first_bind]
-        for (item, ask), reply in zip(asks.items(), answers, strict=True):
+        first_bind = len(tail) + len(both)
+        for (item, ask), reply in zip(both.items(), replies[len(tail) : first_bind], strict=True):
             if isinstance(reply, Exception):
                 refused[item] = reply
-            else:
+            elif item in asks:
                 item.answer = claims.read_claim(ask, reply, sent_at)
                 self._keep_served(item)
+            else:
+                item.answer = claims.read_look(ask, reply)
+                item.ending = item.ending if item.answer is None else None
         for item, reply in zip(bound, replies[first_bind:], strict=True):
-            if not isinstance(reply, Exception) and not claims.read_bind(asks[item], reply):
+            if not isinstance(reply, Exception) and not claims.read_bind(both[item], reply):
                 self._refuse_payload(item)
         if refused:
             self._degraded.take(refused, next(iter(refused.values())))

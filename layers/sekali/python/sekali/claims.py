@@ -52,9 +52,11 @@ from sekali.answers import (
     new_token,
 )
 from sekali.clock import Clock, SystemClock
-from sekali.scripts import CLAIM, FINISH, INVALIDATE, RENEW, Command
+from sekali.scripts import CLAIM, EPOCH, FINISH, INVALIDATE, RENEW, Command
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sekali.keys import Keyspace, Slot
 
 __all__ = [
@@ -145,11 +147,12 @@ class Claims:
         """
         key = self.keyspace.binding(ask.name, ask.id)
         ttl_ms = milliseconds(ask.terms.record_ttl_seconds)
-        return Command(("SET", key, ask.payload_hash, "NX", "GET", "PX", ttl_ms))
+        # The script that gets or creates: the client makes a boolean of what `SET … GET` answers.
+        return Command.run(EPOCH, (key,), (ask.payload_hash, ttl_ms))
 
-    def read_bind(self, ask: Ask, reply: bytes | None) -> bool:
+    def read_bind(self, ask: Ask, reply: bytes) -> bool:
         """Tell whether the id is bound to this payload, from the reply to `bind`."""
-        return reply is None or reply == ask.payload_hash.encode()
+        return reply == ask.payload_hash.encode()
 
     def read_claim(self, ask: Ask, reply: Reply, sent_at: float) -> ClaimAnswer:
         """Read the reply to `claim`; `sent_at` is the monotonic time *before* it was sent."""
@@ -184,6 +187,26 @@ class Claims:
                     born_ms=born_ms,
                 )
         raise _unexpected("claim", reply)
+
+    def look(self, ask: Ask) -> Command:
+        """Return the command that looks at the id's record, for a caller who knows the value."""
+        return Command(("HMGET", self._slot(ask).record, "st", "ph", "f", "error"))
+
+    def read_look(self, ask: Ask, reply: Sequence[bytes | None]) -> Done | Failed | Mismatch | None:
+        """Read the reply to `look` as the first three rows of a claim; None if none of them is met.
+
+        The result of a done id is not brought along.
+        """
+        status, payload_hash, fence, error = reply
+        if status is None:
+            return None
+        if payload_hash != ask.payload_hash.encode():
+            return Mismatch()
+        if status == b"done":
+            return Done(b"")
+        if status == b"failed" and int(fence or 0) > ask.rearm:
+            return Failed(error or b"", int(fence or 0))
+        return None
 
     def renew(self, lease: Lease, *, lease_seconds: float, started: bool) -> Command:
         """Return the command that extends the lease to `lease_seconds` from now.

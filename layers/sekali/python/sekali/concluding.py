@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from sekali import codec
 from sekali.answers import Acquired, End, Finished, FinishSuperseded
 from sekali.errors import SharedUnavailable
+from sekali.invocation import LAST_FLUSH_SECONDS
 from sekali.settling import defer, degraded_verdict, finish_verdict
 from sekali.telemetry import events
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any
 
-    from sekali.answers import FinishAnswer, Outcome
+    from sekali.answers import FinishAnswer, Lease, Outcome
     from sekali.claiming import Claiming
     from sekali.invocation import Invocation
     from sekali.items import Item
@@ -34,9 +35,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-LAST_FLUSH_SECONDS = 0.5
-"""Time kept free before the deadline; a failing flush is repeated until then."""
 RETRY_PAUSE_SECONDS = 0.05
+LONGEST_PAUSE_SECONDS = 1.0
 RECORDED_PATIENCE_SECONDS = 2.0
 """How long a failing flush is repeated when every outcome in it is in the table already."""
 
@@ -56,6 +56,7 @@ class Concluding:
         followers = self._settle_followers(ended, batch)
         self._record(followers)
         finishing = [item for item in (*ended, *followers) if item.verdict is None]
+        self._give_back(finishing)
         degraded = [item for item in finishing if item.lease is None and item.table_claim]
         if degraded:
             self._conclude_degraded(degraded)
@@ -72,16 +73,31 @@ class Concluding:
             for item in items
             if item.ending and item.ending.outcome in "DSX" and not item.ending.recorded
         ]
-        if lasting:
-            durable.record(lasting, deadline=self._invocation.monotonic_deadline())
+        pause = RETRY_PAUSE_SECONDS
+        while lasting:
+            lasting = durable.record(lasting, deadline=self._invocation.monotonic_deadline())
+            if self._invocation.remaining_seconds() < LAST_FLUSH_SECONDS + pause:
+                break
+            if lasting:
+                self._invocation.pause(pause)
+                pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+        for item in lasting:
+            durable.withdraw(item)
+
+    def _give_back(self, items: Sequence[Item]) -> None:
+        """Make the table claims pending of those who ended without an outcome."""
+        durable = self._container.durable
+        open_claims = [
+            item
+            for item in items
+            if item.table_claim and item.ending and item.ending.outcome in "TWU"
+        ]
+        if durable is not None and open_claims:
+            durable.give_back(open_claims, deadline=self._invocation.monotonic_deadline())
 
     def _conclude_degraded(self, items: Sequence[Item]) -> None:
         """Settle table claims by what the table holds, and tell the cache if it answers again."""
-        durable = self._container.durable
         recorded = [item for item in items if item.ending and item.ending.recorded]
-        if durable is not None:
-            rest = [item for item in items if item not in recorded]
-            durable.give_back(rest, deadline=self._invocation.monotonic_deadline())
         for item in items:
             if item.ending is not None:
                 item.verdict = degraded_verdict(item.ending)
@@ -126,8 +142,10 @@ class Concluding:
         claims = self._invocation.claims
         ends = [self._end(item) for item in items]
         news = [self._container.announce(item.scoped_key) for item in items if _replaces(item)]
+        leases = [item.lease for item in items if item.lease is not None]
         replies = self._flush(
             [*map(claims.finish, ends), *news, *self._container.run_commands()],
+            leases,
             recorded=all(end.recorded for end in ends),
         )
         for index, (item, end) in enumerate(zip(items, ends, strict=True)):
@@ -138,23 +156,29 @@ class Concluding:
                 self._read(item, claims.read_finish(end, reply))
 
     def _flush(
-        self, commands: Sequence[Command], *, recorded: bool
+        self, commands: Sequence[Command], leases: Sequence[Lease], *, recorded: bool
     ) -> list[Any]:  # Any: replies, as `Shared.flush`
         """Send the finishes; they are repeatable, so a lost reply is asked for again.
 
-        What the table holds already is tried for a moment only: its messages may go without it.
+        What the table holds already is tried for a moment only: its messages may go without it. A
+        lease is not renewed while its own finish is under way: the refusal would look like a loss.
         """
+        heartbeat = self._invocation.heartbeat
         patience = self._invocation.remaining_seconds() - LAST_FLUSH_SECONDS
         if recorded:
             patience = min(patience, RECORDED_PATIENCE_SECONDS)
         until = self._invocation.now() + patience
         while True:
+            for lease in leases:
+                heartbeat.unwatch(lease)
             try:
                 return self._container.shared.flush(commands, operation="finish")
             except SharedUnavailable as error:
                 if self._invocation.now() >= until:
                     _log.error("%d finishes stay unconfirmed: %s", len(commands), error)
                     return []
+                for lease in leases:
+                    heartbeat.watch(lease)
                 self._invocation.pause(RETRY_PAUSE_SECONDS)
 
     def _end(self, item: Item) -> End:
@@ -188,8 +212,6 @@ class Concluding:
         ending, container = item.ending, self._container
         if ending is None:
             return
-        if item.lease is not None:
-            self._invocation.heartbeat.unwatch(item.lease)
         item.verdict = finish_verdict(ending, answer)
         if isinstance(answer, FinishSuperseded):
             container.emit(events.Superseded(name=item.name, key=item.key, fence=ending.fence))

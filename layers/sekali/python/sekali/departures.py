@@ -85,8 +85,10 @@ class Departures:
         """Turn the deferral of a job that waited longer than allowed into a dead letter."""
         if item.verdict is None or item.verdict.fate != "defer" or item.message is None:
             return
-        # A redriven dead letter starts a new wait, though it was first sent long ago.
-        waited = self._container.clock.wall() - item.message.enqueued_at
+        # A redriven dead letter starts a new wait, though it was first sent long ago; and a sender
+        # whose clock is behind must not make its jobs too old.
+        began = max(item.message.first_sent, item.message.enqueued_at)
+        waited = self._container.clock.wall() - began
         if waited > self._container.settings.max_age_seconds:
             item.verdict = Verdict(
                 fate="dead_letter",
@@ -104,7 +106,7 @@ class Departures:
         return self._copy(item, verdict)
 
     def _dead_letter(self, item: Item, verdict: Verdict) -> Letter:
-        group = item.raw.get("attributes", {}).get("MessageGroupId")
+        group = (item.raw.get("attributes") or {}).get("MessageGroupId")
         lease_fence = item.lease.fence if item.lease else 0
         return Letter(
             message_id=item.message_id,

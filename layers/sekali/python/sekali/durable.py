@@ -7,6 +7,7 @@ again. The first recorded outcome of an id is final: whoever comes second takes 
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sekali.answers import new_token
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from sekali.items import Ending, Item, Verdict
-    from sekali.store import Store
-    from sekali.store_rows import Row
+    from sekali.store_rows import DurableStore, JobId, Row
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +28,9 @@ _log = logging.getLogger(__name__)
 class Durable:
     """Join the items of a batch with their rows."""
 
-    def __init__(self, store: Store, *, ttl_seconds: float, wall: Callable[[], float]) -> None:
+    def __init__(
+        self, store: DurableStore, *, ttl_seconds: float, wall: Callable[[], float]
+    ) -> None:
         """Keep the store, the life of a row in seconds, and the clock that bounds table claims."""
         self._store = store
         self._ttl_seconds = ttl_seconds
@@ -36,18 +38,41 @@ class Durable:
 
     def ask(self, items: Sequence[Item], *, deadline: float) -> None:
         """Read the rows of claimed `items`; end those that the table knows better."""
-        wanted = {(item.name, item.id): item for item in items}
         try:
-            rows = self._store.get_many(list(wanted), deadline=deadline)
+            rows = self._rows(items, deadline=deadline)
         except StoreUnavailable as error:
             _log.error("%d claims are given back unasked: %s", len(items), error)
             for item in items:
                 item.end("U", then=give_back("store_unavailable"))
             return
-        for identity, item in wanted.items():
-            row = rows.get(identity)
+        for item in items:
+            row = rows.get((item.name, item.id))
             if row is not None:
                 self._meet(item, row)
+
+    def look(self, items: Sequence[Item], *, deadline: float) -> None:
+        """Look once more before items become dead letters by what the shared cache said.
+
+        A job that is done is done, whatever the cache remembers; and the dead letter of another one
+        names the greater fence of record and row, so that one redrive re-arms both.
+        """
+        try:
+            rows = self._rows(items, deadline=deadline)
+        except StoreUnavailable as error:
+            _log.error("%d records become dead letters without their rows: %s", len(items), error)
+            return
+        for item in items:
+            row, verdict = rows.get((item.name, item.id)), item.verdict
+            if row is None or verdict is None:
+                continue
+            if row.payload_hash == item.payload_hash and row.is_final(rearm=item.rearm):
+                verdict = _final_verdict(row)
+                item.source = "table"
+            item.verdict = replace(verdict, fence=max(verdict.fence, row.fence))
+
+    def _rows(self, items: Sequence[Item], *, deadline: float) -> dict[JobId, Row]:
+        wanted = dict.fromkeys((item.name, item.id) for item in items)
+        return self._store.get_many(list(wanted), deadline=deadline)
 
     def _meet(self, item: Item, row: Row) -> None:
         if row.payload_hash != item.payload_hash:
@@ -118,12 +143,17 @@ class Durable:
             if isinstance(answer, StoreUnavailable):
                 _log.warning("a table claim is not given back but ends by itself: %s", answer)
 
-    def record(self, items: Sequence[Item], *, deadline: float) -> None:
-        """Write the outcome of each item, and follow what the table says against it."""
+    def record(self, items: Sequence[Item], *, deadline: float) -> list[Item]:
+        """Write the outcome of each item, and follow what the table says against it.
+
+        Returns:
+            The items whose outcome may or may not be recorded. Record them again, or `withdraw`.
+        """
         writing = [(item, item.ending) for item in items if item.ending is not None]
         outcomes = [self._outcome(item, ending) for item, ending in writing]
         replies = self._store.record_many(outcomes, deadline=deadline)
         oversized: list[Item] = []
+        unknown: list[Item] = []
         for (item, ending), reply in zip(writing, replies, strict=True):
             match reply:
                 case Accepted(stored=stored):
@@ -134,12 +164,18 @@ class Durable:
                     self._yield_to(item, row)
                 case ResultTooLarge():
                     oversized.append(item)
-                    item.end("X", result=encode_error("result_too_large", reply))
+                    error = encode_error("result_too_large", reply)
+                    item.end("X", result=error, fence=ending.fence)
                 case _:
                     _log.error("an outcome could not be recorded: %s", reply)
-                    self._withdraw(item)
+                    unknown.append(item)
         if oversized:
-            self.record(oversized, deadline=deadline)
+            unknown += self.record(oversized, deadline=deadline)
+        return unknown
+
+    def withdraw(self, item: Item) -> None:
+        """Give an item back because what became of its outcome is not known."""
+        self._drop(item, then=give_back("store_unavailable"))
 
     def _outcome(self, item: Item, ending: Ending) -> Outcome:
         failed = ending.outcome == "X"
@@ -163,10 +199,7 @@ class Durable:
         elif row.is_final(rearm=item.rearm):
             _take_over(item, row)
         else:
-            self._withdraw(item)
-
-    def _withdraw(self, item: Item) -> None:
-        self._drop(item, then=give_back("store_unavailable"))
+            self.withdraw(item)
 
     def _drop(self, item: Item, *, then: Verdict) -> None:
         """Give the claim back, or, where there was none, only the message."""
@@ -179,8 +212,13 @@ class Durable:
 def _take_over(item: Item, row: Row) -> None:
     """End the claim with what the table recorded first."""
     if row.status == "done":
-        item.end("S", result=row.stored, recorded=True)
+        item.end("S", result=row.stored, recorded=True, fence=row.fence)
         item.source = "table"
     else:
+        # Without a claim of its own: a failure under fence 0 would not be final in the cache.
         then = failed_verdict(row.error, fence=row.fence)
-        item.end("X", result=row.error, recorded=True, then=then)
+        item.end("X", result=row.error, recorded=True, then=then, fence=row.fence)
+
+
+def _final_verdict(row: Row) -> Verdict:
+    return delete("duplicate") if row.status == "done" else failed_verdict(row.error)

@@ -144,8 +144,15 @@ class Heartbeat:
             if isinstance(reply, Exception):
                 _log.warning("renewing %s failed: %s", lease.ask.key, reply)
             elif isinstance(self._claims.read_renew(lease, reply, sent_at), Lost):
-                self.lose(lease)
+                self._lose_if_watched(lease)
         return True
+
+    def _lose_if_watched(self, lease: Lease) -> None:
+        """Lose a lease, unless its own finish overtook this beat."""
+        with self._lock:
+            watched = lease.token in self._leases
+        if watched:
+            self.lose(lease)
 
     def _still_alive(self, lease: Lease) -> bool:
         if lease.lost:

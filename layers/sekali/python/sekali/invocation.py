@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from sekali.heartbeat import Heartbeat
 
 
+LAST_FLUSH_SECONDS = 0.5
+"""Time kept free before the deadline, for the last flush and the last letters."""
+
+
 class Timeline:
     """Tell seconds that never run slower than either clock."""
 
@@ -85,8 +89,13 @@ class Invocation:
         return self.now() - self._began
 
     def monotonic_deadline(self) -> float:
-        """Return the deadline as a reading of the monotonic clock, for the durable store."""
-        return self._clock.monotonic() + self.remaining_seconds()
+        """Return until when the table may be waited for, as a reading of the monotonic clock.
+
+        It leaves time to tell the cache and the queue: `LAST_FLUSH_SECONDS`, or half of the time
+        left where that is less.
+        """
+        left = self.remaining_seconds()
+        return self._clock.monotonic() + left - min(LAST_FLUSH_SECONDS, max(left, 0.0) / 2)
 
     def bounded_lease_seconds(self, lease_seconds: float) -> float:
         """Cut a lease so that it ends soon after the function would be killed.

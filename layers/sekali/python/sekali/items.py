@@ -62,7 +62,9 @@ class Item:
     """One record on its way through the batch. Compared by identity.
 
     `leader` is the item whose outcome this one follows: the first of the same id, or the sibling
-    that holds the lease of its key. `source` says where the answer came from.
+    that holds the lease of its key. `source` says where the answer came from. `rearm`,
+    `redelivered` and `first_sent` speak for the repeats of the id in this batch too: the fence of a
+    redriven dead letter, whether any was delivered before, and the unix time of the oldest.
     """
 
     raw: Mapping[str, Any]  # Any: one record of a Lambda event
@@ -76,6 +78,9 @@ class Item:
     answer: ClaimAnswer | None = None
     table_claim: TableClaim | None = None
     leader: Item | None = None
+    rearm: int = 0
+    redelivered: bool = False
+    first_sent: float = 0.0
     ending: Ending | None = None
     verdict: Verdict | None = None
     source: str = ""
@@ -92,10 +97,11 @@ class Item:
         """Return the key with its job's name: what the tiers and the log know it by."""
         return f"{self.name}/{self.key}"
 
-    @property
-    def rearm(self) -> int:
-        """Return the fence of the dead letter that this message redrives, else 0."""
-        return self.message.rearm if self.message else 0
+    def absorb(self, repeat: Item) -> None:
+        """Speak for a repeat of the same id, which will not be claimed."""
+        self.rearm = max(self.rearm, repeat.rearm)
+        self.redelivered = self.redelivered or repeat.redelivered
+        self.first_sent = min(self.first_sent, repeat.first_sent)
 
     def end(
         self,
@@ -105,13 +111,14 @@ class Item:
         recorded: bool = False,
         computed: bool = False,
         then: Verdict | None = None,
+        fence: int = 0,
     ) -> None:
-        """Let the claim end with `outcome`; without any claim, as a settle."""
+        """Let the claim end with `outcome`; without any claim, as a settle under `fence`."""
         held = self.lease or self.table_claim
         self.ending = Ending(
             outcome=outcome,
             token=held.token if held else "",
-            fence=held.fence if held else 0,
+            fence=held.fence if held else fence,
             result=result,
             recorded=recorded,
             computed=computed,

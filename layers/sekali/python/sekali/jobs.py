@@ -76,7 +76,8 @@ class JobSpec:
                 return str(self.key(payload))
             filled: str = _TEMPLATE.format(self.key, payload=payload)
             return filled
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
+        except Exception as error:
+            # The edge of one record: a key function may fail in any way, and only its own record.
             raise MessageInvalid(
                 "payload_rejected",
                 field="payload",

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+from asyncio import CancelledError
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
@@ -42,8 +43,12 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
+_LEAVING = (SystemExit, GeneratorExit, CancelledError)
+"""What is no `Exception` but must not end more than the record that raised it."""
+
+
 class BodyExited(SekaliError):
-    """Stand for a SystemExit that a job raised: the record fails, the batch goes on."""
+    """Stand for such an end of a job's function: the record fails, the batch goes on."""
 
 
 class Running:
@@ -56,13 +61,26 @@ class Running:
         self._invocation = invocation
         self._container = container
         self._cache = cache
+        self._raised: Exception | None = None
 
     def known(self) -> bool:
         """Tell whether the outcome is known already: the id is done, or its key was served."""
         return self._item.lease is None and self._item.table_claim is None
 
     def run(self) -> bytes:
-        """Run the body and encode its result, so that only what can be stored counts as success."""
+        """Run the body and encode its result, so that only what can be stored counts as success.
+
+        Once: Powertools calls again where a body raises an error of its own idempotency utility.
+        """
+        if self._raised is not None:
+            raise self._raised
+        try:
+            return self._run()
+        except Exception as error:
+            self._raised = error
+            raise
+
+    def _run(self) -> bytes:
         item, message = self._item, self._item.message
         if item.spec is None or message is None:
             raise LeaseLost(item.key)
@@ -78,13 +96,17 @@ class Running:
             cache=self._cache,
             remaining_seconds=self._invocation.remaining_seconds,
         )
+        # A persistence layer that the job uses itself makes its own claims.
+        prepared = PREPARED.set(None)
         try:
             result = item.spec.function(job)
             if inspect.iscoroutine(result):
                 result = self._container.loop.run(result)
-        except SystemExit as error:
+        except _LEAVING as error:
             # Powertools would leave the batch without an outcome, and every other record with it.
-            raise BodyExited(f"the job called sys.exit({error.code!r})") from error
+            raise BodyExited(f"the job raised {error!r}") from error
+        finally:
+            PREPARED.reset(prepared)
         return codec.encode(result, job=item.name)
 
     def _held(self) -> HeldLease:

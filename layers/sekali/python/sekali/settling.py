@@ -106,7 +106,9 @@ def finish_verdict(ending: Ending, answer: FinishAnswer | None) -> Verdict:
         case Finished():
             return delete("done")
         case FinishFailed(error=error):
-            return ending.then or failed_verdict(error, fence=ending.fence)
+            if ending.then is not None and ending.then.fate == "dead_letter":
+                return ending.then
+            return failed_verdict(error, fence=ending.fence)
         case FinishMismatch():
             return mismatch_verdict(fence=ending.fence)
         case FinishSuperseded():

@@ -205,10 +205,22 @@ class DurableStore(Protocol):
         """Claim an id while the shared cache is away."""
         ...
 
+    def claim_many(
+        self, claims: Sequence[Claim], *, deadline: float | None = None
+    ) -> list[Answer | StoreUnavailable]:
+        """Claim many ids; an error stands in its claim's place."""
+        ...
+
     def give_back(
         self, name: str, job_id: str, *, token: str, deadline: float | None = None
     ) -> bool:
         """Mark a claimed id as pending."""
+        ...
+
+    def give_back_many(
+        self, claims: Sequence[tuple[str, str, str]], *, deadline: float | None = None
+    ) -> list[bool | StoreUnavailable]:
+        """Mark many claimed ids as pending; an error stands in its claim's place."""
         ...
 
     def fetch(self, pointer: bytes, *, deadline: float | None = None) -> bytes:

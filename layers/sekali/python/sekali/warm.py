@@ -309,6 +309,22 @@ def container(observe: Callable[[Settings], Sequence[Hook]] | None = None) -> Co
         return found
 
 
+@contextmanager
+def inside(one: Container) -> Iterator[None]:
+    """Let `one` be this process's container for the block.
+
+    For tests, which run several execution environments in one process.
+    """
+    with _lock:
+        before = dict(_state)
+        _state["container"], _state["pid"] = one, os.getpid()
+    try:
+        yield
+    finally:
+        with _lock:
+            _state.update(before)
+
+
 def reset() -> None:
     """Forget the container; the next call builds a new one."""
     with _lock:

@@ -62,4 +62,4 @@ def _is_settled(item: Item) -> bool:
 
 
 def _group(item: Item) -> str:
-    return str(item.raw.get("attributes", {}).get("MessageGroupId", ""))
+    return str((item.raw.get("attributes") or {}).get("MessageGroupId", ""))

@@ -21,6 +21,7 @@ from sekali.store_rows import (
     POINTER_PREFIX,
     Accepted,
     Answer,
+    Claim,
     JobId,
     Outcome,
     Rejected,
@@ -188,6 +189,41 @@ class MemoryStore:
             )
             self._lose_reply("claim")
             return Accepted(fence)
+
+    def claim_many(
+        self, claims: Sequence[Claim], *, deadline: float | None = None
+    ) -> list[Answer | StoreUnavailable]:
+        """Claim as `Store.claim_many` does."""
+        answers: list[Answer | StoreUnavailable] = []
+        for one in claims:
+            try:
+                answer = self.claim(
+                    one.name,
+                    one.id,
+                    payload_hash=one.payload_hash,
+                    token=one.token,
+                    remaining_seconds=one.remaining_seconds,
+                    ttl_seconds=one.ttl_seconds,
+                    rearm=one.rearm,
+                    deadline=deadline,
+                )
+            except StoreUnavailable as error:
+                answers.append(error)
+            else:
+                answers.append(answer)
+        return answers
+
+    def give_back_many(
+        self, claims: Sequence[tuple[str, str, str]], *, deadline: float | None = None
+    ) -> list[bool | StoreUnavailable]:
+        """Give back as `Store.give_back_many` does."""
+        answers: list[bool | StoreUnavailable] = []
+        for name, job_id, token in claims:
+            try:
+                answers.append(self.give_back(name, job_id, token=token, deadline=deadline))
+            except StoreUnavailable as error:
+                answers.append(error)
+        return answers
 
     def give_back(
         self, name: str, job_id: str, *, token: str, deadline: float | None = None
