@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     import pytest
     from mypy_boto3_dynamodb.client import DynamoDBClient
+    from mypy_boto3_s3.client import S3Client
     from mypy_boto3_sqs.client import SQSClient
 
     from sekali.telemetry.events import Event
@@ -47,6 +48,7 @@ class Kit:
 
     dynamodb: DynamoDBClient
     sqs: SQSClient
+    s3: S3Client
     queue_url: str
     dead_letter_queue_url: str
     events: list[Event]
@@ -103,7 +105,8 @@ def started_kit(monkeypatch: pytest.MonkeyPatch, valkey_url: str, **settings: st
             AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
             BillingMode="PAY_PER_REQUEST",
         )
-        boto3.client("s3").create_bucket(
+        s3 = boto3.client("s3")
+        s3.create_bucket(
             Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-west-1"}
         )
         sqs = boto3.client("sqs")
@@ -119,7 +122,7 @@ def started_kit(monkeypatch: pytest.MonkeyPatch, valkey_url: str, **settings: st
         }
         for name, value in {**environment, **settings}.items():
             monkeypatch.setenv(name, value)
-        yield Kit(dynamodb, sqs, queue_url, dead_letter_queue_url, [])
+        yield Kit(dynamodb, sqs, s3, queue_url, dead_letter_queue_url, [])
         warm.reset()
 
 

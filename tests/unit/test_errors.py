@@ -18,6 +18,7 @@ EXAMPLES = [
     errors.ResultUnencodable("monthly-delays", "datetime", "$.rows[3].day"),
     errors.ResultTooLarge("monthly-delays", 400_000, 307_200),
     errors.ValueUnreadable("checksum"),
+    errors.InDoubt("order-7"),
     errors.LeaseLost("flights/2013-01", "worker-7"),
     errors.LeaseBusy("ledger", "worker-7", 1.5),
     errors.LoadTimeout("flights/2013-01", 2.5),
@@ -76,6 +77,7 @@ def test_faults_of_message_and_result_are_permanent() -> None:
 
     assert {type(error).__name__ for error in permanent} == {
         "PermanentError",
+        "InDoubt",
         "MessageInvalid",
         "ResultUnencodable",
         "ResultTooLarge",

@@ -258,3 +258,25 @@ def test_two_payloads_of_one_id_in_one_batch_run_once(kit: Kit) -> None:
     after = worker.handler(event(job("b", {"n": 4})), Context())
     assert returned(after) == []
     assert runs == ["a", "b"]
+
+
+def test_failed_attempt_of_a_job_with_its_own_key_is_tried_again(kit: Kit, valkey: Redis) -> None:
+    """A retry was refused as a mismatch: the client turned the reply of SET GET into False."""
+    worker = kit.worker()
+    runs: list[int] = []
+
+    @worker.job("keyed", key="{payload[n]}", ttl_seconds=60)
+    def keyed(job: Job) -> str:
+        runs.append(job.attempt)
+        if len(runs) == 1:
+            raise OSError("no route")
+        return "fine"
+
+    worker.handler(event(job("a", {"n": 1})), Context())
+    (copy,) = kit.copies()
+    for key in valkey.scan_iter(match="*lease:*"):
+        valkey.delete(key)
+    worker.handler(event(record(copy["body"])), Context())
+
+    assert runs == [1, 2]
+    assert kit.dead_letters() == []

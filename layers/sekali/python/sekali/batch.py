@@ -157,17 +157,20 @@ class Batch:
         doubtful = [item for item in wave if self._has_reason_to_ask(item)]
         if not doubtful:
             return
-        if self._container.settings.durable_mode == "durable":
+        durably = self._container.settings.durable_mode == "durable"
+        asked = [item for item in doubtful if item.never_twice or not durably]
+        if asked:
+            durable.ask(asked, deadline=deadline)
+        claimed = [item for item in doubtful if item not in asked]
+        if claimed:
             remaining = self._invocation.remaining_seconds()
-            durable.claim(doubtful, remaining_seconds=remaining, deadline=deadline)
-        else:
-            durable.ask(doubtful, deadline=deadline)
+            durable.claim(claimed, remaining_seconds=remaining, deadline=deadline)
 
     def _has_reason_to_ask(self, item: Item) -> bool:
         answer = item.answer
         if not isinstance(answer, Acquired):
             return False
-        if self._container.settings.durable_mode == "durable":
+        if self._container.settings.durable_mode == "durable" or item.never_twice:
             return True
         lost = answer.fresh and answer.born_ms / 1000 > item.first_sent - BORN_SLACK_SECONDS
         # The last: its id is bound to another payload, by whoever came first since a loss.
@@ -196,7 +199,7 @@ class Batch:
         if item.lease is None and item.table_claim is None:
             self._perform(item)
             return
-        if not self._may_start(item):
+        if not self._may_start(item) or not self._noted_in_table(item):
             return
         began = self._invocation.now()
         with self._lock:
@@ -233,6 +236,23 @@ class Batch:
         if not answer.suspect and self._invocation.holds(answer.lease):
             return True
         return self._mark_started(item, answer)
+
+    def _noted_in_table(self, item: Item) -> bool:
+        """Leave a running row before a body that must not start twice; False if that failed."""
+        durable = self._container.durable
+        if not item.never_twice or item.table_claim is not None:
+            return True
+        if durable is None:
+            item.end("X", result=encode_error("no_table"))
+        else:
+            durable.claim(
+                [item],
+                remaining_seconds=self._invocation.remaining_seconds(),
+                deadline=self._invocation.monotonic_deadline(),
+            )
+        if item.ending is not None:
+            self._end_later(item)
+        return item.ending is None and item.verdict is None
 
     def _mark_started(self, item: Item, answer: Acquired) -> bool:
         """Tell the record that its body starts now; False if the lease is gone."""

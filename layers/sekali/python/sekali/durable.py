@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sekali.answers import new_token
-from sekali.errors import ResultTooLarge, StoreUnavailable
+from sekali.errors import InDoubt, ResultTooLarge, StoreUnavailable
 from sekali.items import TableClaim
 from sekali.settling import defer, delete, encode_error, failed_verdict, give_back, mismatch_verdict
 from sekali.store_rows import Accepted, Claim, Outcome, Rejected
@@ -81,6 +81,8 @@ class Durable:
             _take_over(item, row)
         elif row.status == "running" and row.deadline >= self._wall():
             item.end("U", then=defer("running_elsewhere", row.deadline - self._wall()))
+        elif row.status == "running" and item.never_twice:
+            item.end("X", result=encode_error("in_doubt", InDoubt(item.id)))
 
     def claim(self, items: Sequence[Item], *, remaining_seconds: float, deadline: float) -> None:
         """Claim items in the table: under their lease where they have one, else on its own.

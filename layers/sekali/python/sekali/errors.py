@@ -7,6 +7,7 @@
      ├── PartialBatchOff     the event source would delete failed messages
      ├── KeyInvalid          a key, a job name or an id cannot be used
      ├── PermanentError      raised by jobs: trying again cannot help
+     │    ├── InDoubt              a body was cut off, and the job is never run twice
      │    ├── MessageInvalid       the message breaks the contract
      │    ├── ResultUnencodable    the job returned something that is not JSON
      │    └── ResultTooLarge       the job's result fits neither an item nor, without one, a bucket
@@ -111,6 +112,25 @@ class PermanentError(SekaliError):
     Raised by a job (or a subclass of it by the library). The worker sends the message to the dead
     letter queue with this error's class and text, and never runs the body again for that id.
     """
+
+
+class InDoubt(PermanentError):
+    """Tell that a body of this job started and was cut off, so that its effects are unknown.
+
+    Recorded for a job that was registered with `after_crash="in_doubt"`. Look at the foreign
+    system, then redrive the dead letter (it runs again) or leave it.
+    """
+
+    def __init__(self, job_id: str) -> None:
+        """Keep the id."""
+        super().__init__(job_id)
+        self.job_id = job_id
+
+    def __str__(self) -> str:
+        """Name the id and what is unknown."""
+        return (
+            f"a body of {_shown(self.job_id)} was cut off: whether its effects happened is unknown"
+        )
 
 
 class MessageInvalid(PermanentError):

@@ -103,6 +103,11 @@ class Item:
         self.redelivered = self.redelivered or repeat.redelivered
         self.first_sent = min(self.first_sent, repeat.first_sent)
 
+    @property
+    def never_twice(self) -> bool:
+        """Tell whether a body that was cut off must not be run again for this job."""
+        return self.spec is not None and self.spec.after_crash == "in_doubt"
+
     def end(
         self,
         outcome: Outcome,

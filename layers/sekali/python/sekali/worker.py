@@ -167,6 +167,7 @@ class Worker:
         container = warm.container(self._observers)
         container.settings.for_worker()
         _refuse_disabled()
+        self._refuse_unprovable(container.settings)
         self._config.register_lambda_context(context)
         invocation = container.invocation(
             owner=warm.owner_name(str(getattr(context, "aws_request_id", "-"))),
@@ -179,6 +180,17 @@ class Worker:
             CURRENT.reset(current)
             invocation.heartbeat.stop()
             container.emit(events.InvocationEnded())
+
+    def _refuse_unprovable(self, settings: Settings) -> None:
+        for spec in self._specs.values():
+            if settings.durable_mode != "redis":
+                continue
+            if spec.after_crash == "in_doubt":
+                rule = "must not be redis where a job says after_crash='in_doubt'"
+                raise SettingInvalid("SEKALI_DURABLE_MODE", rule, spec.name)
+            if spec.degraded == "durable":
+                rule = "must not be redis where a job says degraded='durable'"
+                raise SettingInvalid("SEKALI_DURABLE_MODE", rule, spec.name)
 
     def _observers(self, settings: Settings) -> Sequence[Hook]:
         if self._hooks is not None:
