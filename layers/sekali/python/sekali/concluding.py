@@ -55,7 +55,6 @@ class Concluding:
         self._record(ended)
         followers = self._settle_followers(ended, batch)
         self._record(followers)
-        self._give_table_claims_back(ended)
         finishing = [item for item in (*ended, *followers) if item.verdict is None]
         self._give_back(finishing)
         degraded = [item for item in finishing if item.lease is None and item.table_claim]
@@ -95,14 +94,6 @@ class Concluding:
         ]
         if durable is not None and open_claims:
             durable.give_back(open_claims, deadline=self._invocation.monotonic_deadline())
-
-    def _give_table_claims_back(self, ended: Sequence[Item]) -> None:
-        """Let go of table claims, made beside a lease, whose bodies did not end for good."""
-        durable = self._container.durable
-        held = [item for item in ended if item.table_claim and item.lease and item.ending]
-        unfinished = [item for item in held if item.ending and item.ending.outcome in "TWU"]
-        if durable is not None and unfinished:
-            durable.give_back(unfinished, deadline=self._invocation.monotonic_deadline())
 
     def _conclude_degraded(self, items: Sequence[Item]) -> None:
         """Settle table claims by what the table holds, and tell the cache if it answers again."""
