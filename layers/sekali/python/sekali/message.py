@@ -1,20 +1,7 @@
 """The message contract: what a producer may put on the queue.
 
-A body is a JSON object. With the field `sekali` it is an *envelope*, whose fields are
-
-    sekali       1, the version of this contract
-    id           who asks: 1 to 512 characters
-    payload      an object, handed to the job as it is
-    name         which job; may be left out when the worker has only one
-    key          what is computed, where that is not to be derived from the payload
-    enqueued_at  unix seconds at which the producer sent it
-    first_sent   unix seconds of the first send; written into delayed copies
-    attempt      how many times people put the job on the queue (a redrive adds one)
-    deferrals    how many delayed copies stand between this message and the original
-    trace        an X-Ray header, for copies; the producer sets AWSTraceHeader instead
-    rearm        the fence of the dead letter that is redriven by this message
-
-and other fields are ignored, so that version 1 can grow. Without `sekali` the whole object
+A body is a JSON object. With the field `sekali` it is an *envelope*, whose fields stand in
+`contract`; other fields are ignored, so that version 1 can grow. Without `sekali` the whole object
 is the payload (*plain body*): the name is the message attribute `sekali.job` or the worker's only
 job, the id is the message attribute `sekali.id` or is derived from name and payload, so that two
 sends of one plain body are one job.
@@ -32,20 +19,25 @@ from dataclasses import dataclass, field
 from typing import overload
 
 from sekali.bodies import as_mapping, parse, to_json
+from sekali.contract import (
+    FENCE_ATTRIBUTE,
+    FIRST_SEEN_ATTRIBUTE,
+    ID_ATTRIBUTE,
+    JOB_ATTRIBUTE,
+    REASON_ATTRIBUTE,
+    VERSION,
+    check_version,
+    read_count,
+    read_id,
+    read_name,
+    read_optional_text,
+    read_payload,
+    read_seconds,
+    read_text,
+)
 from sekali.errors import MessageInvalid
 from sekali.wrappings import Inner, Unwrap, Wrapping, rewrapped, unwrapped
 
-VERSION = 1
-MAX_ID_CHARS = 512
-JOB_ATTRIBUTE = "sekali.job"
-ID_ATTRIBUTE = "sekali.id"
-REASON_ATTRIBUTE = "sekali.reason"
-FENCE_ATTRIBUTE = "sekali.fence"
-FIRST_SEEN_ATTRIBUTE = "sekali.first_seen"
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-_SURROGATE = re.compile("[\ud800-\udfff]")
-# Fences are doubles on the server; from here on they would not be exact.
-_MAX_EXACT = 2**53
 _NOTHING: Mapping[str, object] = {}
 NO_WRAPPING = Unwrap()
 
@@ -141,35 +133,33 @@ def decode(
     system = as_mapping(record.get("attributes"))
     enveloped = "sekali" in body
     if enveloped:
-        _check_version(body["sekali"])
+        check_version(body["sekali"])
     envelope = body if enveloped else _NOTHING
     given_id = _given_id(body, attributes, inner.id)
     name = _name(envelope, attributes, inner, default_job=default_job, jobs=jobs)
-    payload = _payload(envelope) if enveloped else body
+    payload = read_payload(envelope) if enveloped else body
     redriven = REASON_ATTRIBUTE in attributes
 
-    said_at = _seconds(envelope, "enqueued_at")
+    said_at = read_seconds(envelope, "enqueued_at")
     sent_at = sent_seconds(system)
     if sent_at is None:
         sent_at = received_at if said_at is None else said_at
     said_first = _first_seen(attributes) if redriven else None
     if said_first is None:
-        said_first = _seconds(envelope, "first_sent")
-    deferrals = _count(envelope, "deferrals", default=0)
-    trace = envelope.get("trace")
-    if trace is None:
-        trace = system.get("AWSTraceHeader")
+        said_first = read_seconds(envelope, "first_sent")
+    deferrals = read_count(envelope, "deferrals", default=0)
+    trace = read_optional_text(envelope, "trace") or system.get("AWSTraceHeader")
     return Message(
         id=derive_id(name, payload) if given_id is None else given_id,
         name=name,
         payload=payload,
-        key=None if envelope.get("key") is None else _text(envelope["key"], "key"),
+        key=read_optional_text(envelope, "key"),
         first_sent=sent_at if said_first is None else min(said_first, sent_at),
         enqueued_at=sent_at if redriven or said_at is None else min(said_at, sent_at),
-        attempt=_count(envelope, "attempt", default=1),
+        attempt=read_count(envelope, "attempt", default=1),
         deferrals=0 if redriven else deferrals,
-        trace=None if trace is None else _text(trace, "trace"),
-        rearm=max(_count(envelope, "rearm", default=0), _fence(attributes)),
+        trace=None if trace is None else read_text(trace, "trace"),
+        rearm=max(read_count(envelope, "rearm", default=0), _fence(attributes)),
         id_given=given_id is not None,
         message_id=str(record.get("messageId", "")),
         receipt_handle=str(record.get("receiptHandle", "")),
@@ -187,7 +177,7 @@ def payload_as_sent(message: Message) -> Mapping[str, object]:
     if not message.body:
         return message.payload
     body = unwrapped(parse(message.body), rewrapped(message.wrapped_in)).body
-    return _payload(body) if "sekali" in body else body
+    return read_payload(body) if "sekali" in body else body
 
 
 def encode(message: Message) -> str:
@@ -224,11 +214,6 @@ def derive_id(name: str, payload: Mapping[str, object], *, key: str | None = Non
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
 
-def _check_version(version: object) -> None:
-    if type(version) is not int or version != VERSION:
-        raise MessageInvalid("wrong_version", "sekali", f"must be {VERSION}", version)
-
-
 def _name(
     envelope: Mapping[str, object],
     attributes: Mapping[str, object],
@@ -246,22 +231,11 @@ def _name(
     if name is None:
         rule = f"or the attribute {JOB_ATTRIBUTE} must name the job"
         raise MessageInvalid("missing_field", "name", rule, None)
-    name = _text(name, "name")
-    if not _NAME.fullmatch(name):
-        raise MessageInvalid("unknown_job", "name", f"must match {_NAME.pattern}", name)
+    name = read_name(name)
     if jobs is not None and name not in jobs:
         known = ", ".join(sorted(jobs))
         raise MessageInvalid("unknown_job", "name", f"must be one of {known}", name)
     return name
-
-
-def _payload(envelope: Mapping[str, object]) -> Mapping[str, object]:
-    if "payload" not in envelope:
-        raise MessageInvalid("missing_field", "payload", "must be an object", None)
-    payload = envelope["payload"]
-    if not isinstance(payload, dict):
-        raise MessageInvalid("wrong_type", "payload", "must be an object", type(payload).__name__)
-    return payload
 
 
 def _given_id(
@@ -278,40 +252,7 @@ def _given_id(
             raise MessageInvalid("empty", "body", rule, "{}")
         if given is None:
             return None
-    text = _text(given, "id")
-    if len(text) > MAX_ID_CHARS:
-        rule = f"must have at most {MAX_ID_CHARS} characters"
-        raise MessageInvalid("wrong_type", "id", rule, f"{len(text)} characters")
-    return text
-
-
-def _text(value: object, field: str) -> str:
-    if not isinstance(value, str):
-        raise MessageInvalid("wrong_type", field, "must be text", type(value).__name__)
-    # A lone surrogate survives JSON but is not text: it cannot be stored under any name.
-    if not value or (not value.isascii() and _SURROGATE.search(value)):
-        raise MessageInvalid("wrong_type", field, "must be text that is not empty", ascii(value))
-    return value
-
-
-def _seconds(envelope: Mapping[str, object], field: str) -> float | None:
-    value = envelope.get(field)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise MessageInvalid("wrong_type", field, "must be unix seconds", type(value).__name__)
-    if not 0 <= value < _MAX_EXACT:
-        raise MessageInvalid("wrong_type", field, "must be unix seconds", value)
-    return float(value)
-
-
-def _count(envelope: Mapping[str, object], field: str, *, default: int) -> int:
-    value = envelope.get(field, default)
-    if type(value) is not int:
-        raise MessageInvalid("wrong_type", field, "must be a count", type(value).__name__)
-    if not 0 <= value < _MAX_EXACT:
-        raise MessageInvalid("wrong_type", field, "must be a count", value)
-    return value
+    return read_id(given)
 
 
 def _fence(attributes: Mapping[str, object]) -> int:
@@ -328,7 +269,7 @@ def _first_seen(attributes: Mapping[str, object]) -> float | None:
     if text is None:
         return None
     try:
-        return _seconds({FIRST_SEEN_ATTRIBUTE: float(text)}, FIRST_SEEN_ATTRIBUTE)
+        return read_seconds({FIRST_SEEN_ATTRIBUTE: float(text)}, FIRST_SEEN_ATTRIBUTE)
     except ValueError as error:
         rule = "must be unix seconds"
         raise MessageInvalid("wrong_type", FIRST_SEEN_ATTRIBUTE, rule, text) from error

@@ -11,18 +11,14 @@ from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from sekali.bodies import NOT_XML, as_mapping
-from sekali.message import (
+from sekali.contract import (
     FENCE_ATTRIBUTE,
     FIRST_SEEN_ATTRIBUTE,
     ID_ATTRIBUTE,
     JOB_ATTRIBUTE,
     REASON_ATTRIBUTE,
-    Message,
-    encode,
-    optional_text,
-    payload_as_sent,
-    sent_seconds,
 )
+from sekali.message import Message, encode, optional_text, payload_as_sent, sent_seconds
 
 # Of one message and of one batch (SQS quotas): body, and each attribute's name, type and value.
 MAX_MESSAGE_BYTES = 1_048_576
