@@ -252,19 +252,20 @@ def _failing(kind: Kind, job_id: str, question: Question, reasons: Collection[st
 def _mismatches(victims: Sequence[Planned]) -> list[Planned]:
     """Take ids that were used, with a payload that was not theirs.
 
-    Its key is the same: an id determines its key (PROTOCOL, 1). Where it does not, the shared cache
-    cannot know of the id's first use, and only the table refuses, after the body has run.
+    One keeps the key of the first use, the other moves to another key, in another slot, whose
+    records know nothing of the id. Neither may run.
     """
     known = [message for message in victims if message.attributes or "sekali" in message.body][:2]
+    others = [{"detail": "all routes"}, {"carrier": "ZZ"}]
     return [
         Planned(
             kind="mismatch",
-            body=_envelope(message.job_id, message.question.payload | {"detail": "all routes"}),
+            body=_envelope(message.job_id, message.question.payload | other),
             wave=1,
             job_id=message.job_id,
             reasons=frozenset({"payload_mismatch"}),
         )
-        for message in known
+        for message, other in zip(known, others, strict=False)
         if message.question is not None
     ]
 
