@@ -17,6 +17,7 @@ This module decides every TTL and every lease of the library; nothing else reads
 
 from __future__ import annotations
 
+import random
 import time
 from dataclasses import dataclass
 from typing import Protocol
@@ -32,6 +33,11 @@ class Clock(Protocol):
     def monotonic(self) -> float:
         """Return seconds since some fixed start, never going backwards."""
         ...
+
+
+jitter = random.SystemRandom().uniform
+"""Draw from a range. The system's own randomness has no state that a snapshot or a fork would
+clone, so that a thousand restored containers do not all wait for the same time."""
 
 
 class SystemClock:

@@ -10,9 +10,9 @@ A copy that was not acknowledged leaves its original to return by itself, when i
 from __future__ import annotations
 
 import logging
-import random
 from typing import TYPE_CHECKING
 
+from sekali.clock import jitter
 from sekali.items import Verdict
 from sekali.outbox import MAX_DELAY_SECONDS, Letter
 from sekali.outgoing import MAX_MESSAGE_BYTES, dead_letter, delayed_copy
@@ -42,7 +42,7 @@ class Departures:
         container: Container,
         invocation: Invocation,
         *,
-        uniform: Callable[[float, float], float] = random.uniform,
+        uniform: Callable[[float, float], float] = jitter,
     ) -> None:
         """Keep the container, whose outbox sends, and the invocation."""
         self._container = container

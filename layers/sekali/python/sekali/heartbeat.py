@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import logging
 import math
-import random
 import threading
 from typing import TYPE_CHECKING
 
 from sekali.answers import Lost
+from sekali.clock import jitter
 from sekali.errors import SharedUnavailable
 from sekali.telemetry import events
 
@@ -57,7 +57,7 @@ class Heartbeat:
         now: Callable[[], float],
         emit: Callable[[events.Event], None],
         enabled: bool = True,
-        uniform: Callable[[float, float], float] = random.uniform,
+        uniform: Callable[[float, float], float] = jitter,
     ) -> None:
         """Keep what a beat needs; one that is not enabled never starts its thread."""
         self.enabled = enabled

@@ -15,12 +15,12 @@ fence (see `leases`). While the shared cache is away there is no lock: the call 
 from __future__ import annotations
 
 import logging
-import random
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from sekali.answers import Acquired, Ask, Busy, End, new_token
+from sekali.clock import jitter
 from sekali.errors import LeaseBusy, SharedUnavailable
 from sekali.keys import LOCK_NAME
 from sekali.leases import HeldLease
@@ -48,7 +48,7 @@ class Locksmith:
         shared: Shared,
         terms: Terms,
         *,
-        uniform: Callable[[float, float], float] = random.uniform,
+        uniform: Callable[[float, float], float] = jitter,
     ) -> None:
         """Keep the invocation whose time bounds every wait."""
         self._invocation = invocation

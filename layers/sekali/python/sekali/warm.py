@@ -5,8 +5,10 @@
     later       the same container is handed out, with its local tier, its place in the invalidation
                 log, its memory of finished ids and its measured run times
 
-`reset()` forgets all of it: tests call it, and so does a process that finds itself forked, because
-sockets, locks and measured times belong to the parent.
+`reset()` forgets all of it. Tests call it, and so does Lambda around a snapshot, because a restored
+clone must share nothing with its siblings: no socket, no place in the log, no entry whose age it
+cannot know. In a forked process (managed instances run several per environment) the parent's
+container is dropped without a word, since its sockets and locks are the parent's.
 """
 
 from __future__ import annotations
@@ -135,6 +137,8 @@ class Container:
         """Let go of sockets and threads. What is closed is not used again."""
         self.shared.close()
         self.loop.close()
+        if self.store is not None:
+            self.store.reset()
 
     def default_terms(self) -> Terms:
         """Return the terms of a job that names none of its own."""
@@ -332,3 +336,24 @@ def reset() -> None:
         if isinstance(found, Container) and _state["pid"] == os.getpid():
             found.close()
         _state["container"] = _state["pid"] = None
+
+
+def _forget_parent() -> None:
+    """Start afresh in a forked process; the lock may be held by a thread that is not there."""
+    global _lock  # noqa: PLW0603  a lock cannot be taken over, only replaced
+    _lock = threading.Lock()
+    _state["container"] = _state["pid"] = None
+
+
+def _follow_snapshots() -> None:
+    """Forget everything before a snapshot is taken and after one is restored."""
+    try:
+        from snapshot_restore_py import register_after_restore, register_before_snapshot
+    except ImportError:
+        return  # only Lambda's runtime has it
+    register_before_snapshot(reset)
+    register_after_restore(reset)
+
+
+os.register_at_fork(after_in_child=_forget_parent)
+_follow_snapshots()
