@@ -19,6 +19,7 @@ EXAMPLES = [
     errors.ResultTooLarge("monthly-delays", 400_000, 307_200),
     errors.ValueUnreadable("checksum"),
     errors.InDoubt("order-7"),
+    errors.ValueTooLarge(2_000_000, 1_048_576),
     errors.LeaseLost("flights/2013-01", "worker-7"),
     errors.LeaseBusy("ledger", "worker-7", 1.5),
     errors.LoadTimeout("flights/2013-01", 2.5),

@@ -139,6 +139,7 @@ class Batch:
         item.message, item.name, item.id = message, message.name, message.id
         item.spec = self._specs[message.name]
         item.key = message.key or item.spec.key_of(message.id, message.payload)
+        item.tags = item.spec.tags_of(message.payload)
         item.payload_hash = codec.payload_hash(message.payload)
         item.rearm, item.first_sent = message.rearm, message.first_sent
         item.redelivered = message.receive_count > 1 or message.is_copy

@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING
 
 from sekali import codec
 from sekali.answers import Acquired, Ask, Busy, Done, Mismatch, Served, new_token
+from sekali.clock import now
 from sekali.errors import SharedUnavailable, ValueUnreadable
 from sekali.local import MISSING
+from sekali.marks import Marks
 from sekali.settling import claim_verdict, defer, delete, give_back, mismatch_verdict
 from sekali.telemetry import events
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sekali.answers import ClaimAnswer, Terms
+    from sekali.clock import Moment
     from sekali.degraded import Degraded
     from sekali.invocation import Invocation
     from sekali.items import Item
@@ -116,7 +119,10 @@ class Claiming:
     ) -> None:
         """Claim `asks`, and only look at the records of `looks`, whose value is known here."""
         claims, container = self._invocation.claims, self._container
-        tail = container.tail_commands() if with_tail else []
+        coherence, drops = container.coherence, container.local.drops
+        glance = coherence.glance() if with_tail else None
+        marks = Marks(coherence, asks)
+        tail = [*([glance.command] if glance else []), *marks.commands]
         both = {**looks, **asks}
         bound = [item for item, ask in both.items() if ask.key != ask.id]
         commands = [
@@ -125,20 +131,22 @@ class Claiming:
             *map(claims.claim, asks.values()),
             *(claims.bind(both[item]) for item in bound),
         ]
-        sent_at = self._invocation.now()
+        sent_at, sent = self._invocation.now(), now(container.clock)
         try:
             replies = container.shared.flush(commands, operation="claim")
         except SharedUnavailable as error:
             self._degraded.take(both, error)
             return
         refused: dict[Item, Exception] = {}
+        marks.learn(replies[len(tail) - len(marks.commands) : len(tail)])
         first_bind = len(tail) + len(both)
         for (item, ask), reply in zip(both.items(), replies[len(tail) : first_bind], strict=True):
             if isinstance(reply, Exception):
                 refused[item] = reply
             elif item in asks:
                 item.answer = claims.read_claim(ask, reply, sent_at)
-                self._keep_served(item)
+                item.epochs = marks.of(item)
+                self._keep_served(item, sent, drops)
             else:
                 item.answer = claims.read_look(ask, reply)
                 item.ending = item.ending if item.answer is None else None
@@ -148,7 +156,8 @@ class Claiming:
         if refused:
             self._degraded.take(refused, next(iter(refused.values())))
         # After the values of the same pipeline: shards answer in any order.
-        container.apply_tail(replies[: len(tail)])
+        if glance is not None:
+            coherence.apply(glance, replies[0])
 
     def _refuse_payload(self, item: Item) -> None:
         """End what was claimed for an id that is bound to another payload: it is never run."""
@@ -157,7 +166,7 @@ class Claiming:
         elif not isinstance(item.answer, Done):
             item.answer, item.ending = Mismatch(), None
 
-    def _keep_served(self, item: Item) -> None:
+    def _keep_served(self, item: Item, sent: Moment, drops: int) -> None:
         """Settle with a served value, and keep it in the local tier for what is left of its TTL."""
         if not isinstance(item.answer, Served):
             return
@@ -167,9 +176,13 @@ class Claiming:
         except ValueUnreadable as error:
             self._emit(events.UnreadableValue(name=item.name, reason=error.reason))
             return
+        if not self._container.coherence.current(opened.epochs, named=item.tags):
+            return
         item.settle(opened.body, token="", fence=opened.fence, source="shared")
         left = min(item.answer.remaining_seconds, opened.ttl_seconds)
-        self._container.keep(item, opened.body, opened.fence, left)
+        self._container.keep(
+            item, opened.body, opened.fence, left, epochs=opened.epochs, drops=drops, since=sent
+        )
 
     def _refused_fence(self, item: Item) -> int | None:
         """Return the fence of a served value that could not be used, else None."""

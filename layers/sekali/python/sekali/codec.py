@@ -75,6 +75,10 @@ class Opened:
     created: float
     ttl_seconds: float
     epochs: Mapping[str, str]
+    soft_seconds: float | None = None
+    stale_seconds: float = 0.0
+    load_seconds: float = 0.0
+    packing: str = ""
 
 
 def encode(value: object, *, job: str = "") -> bytes:
@@ -130,15 +134,35 @@ def header(
     ttl_seconds: float,
     epochs: Mapping[str, str],
     body: bytes,
+    soft_seconds: float | None = None,
+    stale_seconds: float = 0.0,
+    load_seconds: float = 0.0,
+    packing: str = "",
 ) -> bytes:
     """Return what stands before `body` in a stored value.
 
     The two are joined by the script that stores them, so that the body crosses the wire once.
-    `created` is wall-clock seconds; `epochs` holds the mark of each tag as it was before the load.
+
+    Args:
+        fence: of the claim that stores it.
+        key: the scoped key.
+        created: wall-clock seconds.
+        ttl_seconds: hard TTL, the part of its physical life in which it is no stale value.
+        epochs: the mark of each tag as it was before the load.
+        body: what follows, as it is stored.
+        soft_seconds: age from which it is refreshed, None for never.
+        stale_seconds: physical life past the hard TTL, for callers whose loader fails.
+        load_seconds: how long it took to compute.
+        packing: how the body is written (see `packing`); empty is plain JSON.
     """
     if not 0 <= fence <= GREATEST_FENCE:
         raise ValueError(f"fence must be between 0 and {GREATEST_FENCE}, got {fence!r}")
-    meta = encode({"k": key, "c": created, "t": ttl_seconds, "e": dict(epochs)})
+    about: dict[str, object] = {"k": key, "c": created, "t": ttl_seconds, "e": dict(epochs)}
+    more = {"s": soft_seconds, "g": stale_seconds, "l": load_seconds, "p": packing}
+    about.update({name: value for name, value in more.items() if value})
+    if soft_seconds == 0:
+        about["s"] = 0
+    meta = encode(about)
     head = b"%016d%s%06d" % (fence, _VERSION, len(meta))
     return b"%s%08x%s" % (head, crc32(body, crc32(meta, crc32(head))), meta)
 
@@ -168,6 +192,10 @@ def read(value: bytes, *, key: str) -> Opened:
         created=meta["c"],
         ttl_seconds=meta["t"],
         epochs=meta["e"],
+        soft_seconds=meta.get("s"),
+        stale_seconds=meta.get("g", 0.0),
+        load_seconds=meta.get("l", 0.0),
+        packing=meta.get("p", ""),
     )
 
 

@@ -19,6 +19,7 @@ from sekali import codec
 from sekali.answers import Acquired, End, Finished, FinishSuperseded
 from sekali.errors import SharedUnavailable
 from sekali.invocation import LAST_FLUSH_SECONDS
+from sekali.marks import Marks
 from sekali.settling import defer, degraded_verdict, finish_verdict
 from sekali.telemetry import events
 
@@ -141,19 +142,26 @@ class Concluding:
     def _finish(self, items: Sequence[Item]) -> None:
         claims = self._invocation.claims
         ends = [self._end(item) for item in items]
-        news = [self._container.announce(item.scoped_key) for item in items if _replaces(item)]
+        coherence, drops = self._container.coherence, self._container.local.drops
+        news = [coherence.replaced(item.scoped_key) for item in items if _replaces(item)]
+        marks = Marks(coherence, items)
         leases = [item.lease for item in items if item.lease is not None]
+        first = [*map(claims.finish, ends), *news]
         replies = self._flush(
-            [*map(claims.finish, ends), *news, *self._container.run_commands()],
+            [*first, *marks.commands, *self._container.run_commands()],
             leases,
             recorded=all(end.recorded for end in ends),
         )
+        if replies:
+            marks.learn(replies[len(first) : len(first) + len(marks.commands)])
         for index, (item, end) in enumerate(zip(items, ends, strict=True)):
             reply = replies[index] if replies else None
             if reply is None or isinstance(reply, Exception):
                 self._read(item, None)
             else:
-                self._read(item, claims.read_finish(end, reply))
+                answer = claims.read_finish(end, reply)
+                self._read(item, answer)
+                self._keep(item, end, answer, drops)
 
     def _flush(
         self, commands: Sequence[Command], leases: Sequence[Lease], *, recorded: bool
@@ -185,7 +193,9 @@ class Concluding:
         ending, spec = item.ending, item.spec
         if ending is None or spec is None:
             raise ValueError(f"message {item.message_id} has not ended")
-        storable = ending.outcome == "D" and ending.computed and spec.key is not None
+        computed = ending.outcome == "D" and ending.computed and spec.key is not None
+        # Without the marks of its tags a value could not be invalidated by them.
+        storable = computed and (item.epochs is not None or not item.tags)
         ttl_seconds = spec.ttl_seconds if storable else 0.0
         header = b""
         if ttl_seconds > 0:
@@ -194,7 +204,7 @@ class Concluding:
                 key=item.scoped_key,
                 created=self._container.clock.wall(),
                 ttl_seconds=ttl_seconds,
-                epochs={},
+                epochs=item.epochs or {},
                 body=ending.result,
             )
         return End(
@@ -217,8 +227,18 @@ class Concluding:
             container.emit(events.Superseded(name=item.name, key=item.key, fence=ending.fence))
         if item.verdict.fate == "delete":
             container.remember_done(item)
-        if isinstance(answer, Finished) and answer.filled and item.spec is not None:
-            container.keep(item, ending.result, ending.fence, item.spec.ttl_seconds)
+
+    def _keep(self, item: Item, end: End, answer: FinishAnswer, drops: int) -> None:
+        """Keep in the local tier what the shared one took, unless one of its tags has fallen."""
+        if isinstance(answer, Finished) and answer.filled:
+            self._container.keep(
+                item,
+                end.result,
+                end.fence,
+                end.value_ttl_seconds,
+                epochs=item.epochs or {},
+                drops=drops,
+            )
 
 
 def _settled_as(item: Item) -> Outcome:

@@ -12,6 +12,7 @@
      │    ├── ResultUnencodable    the job returned something that is not JSON
      │    └── ResultTooLarge       the job's result fits neither an item nor, without one, a bucket
      ├── ValueUnreadable     a stored value is foreign, old or damaged: a miss
+     ├── ValueTooLarge       a value is too large to be cached
      ├── LeaseLost           the lease of this key is no longer ours
      ├── LeaseBusy           somebody else holds the lock for longer than we wait
      ├── LoadTimeout         waited for another holder as long as allowed
@@ -203,7 +204,9 @@ class ValueUnreadable(SekaliError):
     Raised by the codec, caught by the tiers and counted under its reason; no caller sees it.
     """
 
-    def __init__(self, reason: Literal["version", "key", "checksum", "garbage"]) -> None:
+    def __init__(
+        self, reason: Literal["version", "key", "checksum", "garbage", "fingerprint"]
+    ) -> None:
         """Keep the reason."""
         super().__init__(reason)
         self.reason = reason
@@ -211,6 +214,23 @@ class ValueUnreadable(SekaliError):
     def __str__(self) -> str:
         """Say which check failed."""
         return f"the stored value is unreadable: {self.reason}"
+
+
+class ValueTooLarge(SekaliError):
+    """Keep a value out of the shared cache because of its size.
+
+    Raised by the packing, caught by the tiers and counted; the caller gets the value all the same.
+    """
+
+    def __init__(self, size_bytes: int, limit_bytes: int) -> None:
+        """Keep the size and the limit."""
+        super().__init__(size_bytes, limit_bytes)
+        self.size_bytes = size_bytes
+        self.limit_bytes = limit_bytes
+
+    def __str__(self) -> str:
+        """Name both."""
+        return f"a cached value must be at most {self.limit_bytes} bytes, got {self.size_bytes}"
 
 
 class LeaseLost(SekaliError):

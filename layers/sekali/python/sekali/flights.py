@@ -1,62 +1,129 @@
-"""Let one thread of this process compute a key while the others wait for it.
+"""Let one caller of this process compute a key while the others wait for it.
 
-Each key has a lock as long as somebody holds it or waits for it, and no longer: the table is empty
-when nobody does. A thread that comes back for a key it already holds is told so, and computes
-through instead of waiting for itself. Two threads that each hold what the other one wants part at
-the bound of their wait.
+One table serves threads and coroutines alike. Whoever joins a key first leads; the others wait,
+each as long as it likes:
+
+    t=0.0   A joins and leads          its load runs, and is nobody's but the flight's
+    t=0.1   B and C join and wait      B for 1 s, C for 30 s
+    t=1.1   B's time is over           B leaves; A and C do not notice
+    t=2.0   the load ends              C gets the value; the table is empty
+            the load fails             C gets the error, and so does nobody who comes later
+            A is cancelled or killed   C is told that nobody leads, and joins again
+
+A caller that comes back for a key which its own loader is computing is told so by `inside`, and
+computes through instead of waiting for itself. Two callers that each wait for what the other one
+computes part at the bound of their waits.
 """
 
 from __future__ import annotations
 
 import threading
+from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+T = TypeVar("T")
 
-@dataclass(slots=True)
-class _Flight:
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    owner: int | None = None
-    users: int = 0
+_LOADING: ContextVar[frozenset[str]] = ContextVar("sekali_loading", default=frozenset())
 
 
-class Flights:
-    """A table of locks, one per key in flight."""
+class Abandoned(Exception):
+    """Tell waiters that the leader left without a result: join again. Never leaves the tiers."""
+
+
+class Flight(Generic[T]):
+    """One key on its way: a result that is not there yet."""
+
+    def __init__(self) -> None:
+        self.future: Future[T] = Future()
+
+    def wait(self, seconds: float) -> T:
+        """Return the leader's result.
+
+        Raises:
+            TimeoutError: it is not there in time.
+            Abandoned: there will be none.
+            Exception: the leader's own.
+        """
+        try:
+            return self.future.result(timeout=max(seconds, 0.0))
+        except TimeoutError:
+            if self.future.done():  # the leader's own error may be of this class
+                return self.future.result()
+            raise
+
+
+class Flights(Generic[T]):
+    """The table: one flight per key that somebody leads."""
 
     def __init__(self) -> None:
         """Start with nobody in flight."""
         self._guard = threading.Lock()
-        self._flights: dict[str, _Flight] = {}
+        self._flights: dict[str, Flight[T]] = {}
 
     def __len__(self) -> int:
-        """Return the number of keys that somebody holds or waits for."""
+        """Return the number of keys in flight; 0 when nobody leads or waits."""
         return len(self._flights)
 
-    def entered(self, key: str) -> bool:
-        """Tell whether the calling thread already holds `key`."""
-        flight = self._flights.get(key)
-        return flight is not None and flight.owner == threading.get_ident()
-
-    @contextmanager
-    def hold(self, key: str, *, wait_seconds: float) -> Iterator[bool]:
-        """Hold `key` for the block; yields False, without it, after `wait_seconds`."""
+    def join(self, key: str) -> tuple[Flight[T], bool]:
+        """Return the flight of `key`, and whether the caller leads it and must end it."""
         with self._guard:
-            flight = self._flights.setdefault(key, _Flight())
-            flight.users += 1
-        held = flight.lock.acquire(timeout=max(wait_seconds, 0.0))
-        try:
-            if held:
-                flight.owner = threading.get_ident()
-            yield held
-        finally:
-            if held:
-                flight.owner = None
-                flight.lock.release()
-            with self._guard:
-                flight.users -= 1
-                if flight.users == 0:
-                    del self._flights[key]
+            flight = self._flights.get(key)
+            if flight is not None:
+                return flight, False
+            flight = self._flights[key] = Flight()
+            return flight, True
+
+    def land(self, key: str, flight: Flight[T], result: T) -> None:
+        """End a flight with its result."""
+        self._remove(key, flight)
+        flight.future.set_result(result)
+
+    def fail(self, key: str, flight: Flight[T], error: BaseException) -> None:
+        """End a flight without: with the load's error, or, where the leader left, without one."""
+        self._remove(key, flight)
+        shared = error if isinstance(error, Exception) else Abandoned()
+        flight.future.set_exception(shared)
+        # Nobody may wait for it, and an unheard error is no warning.
+        flight.future.exception()
+
+    def _remove(self, key: str, flight: Flight[T]) -> None:
+        with self._guard:
+            if self._flights.get(key) is flight:
+                del self._flights[key]
+
+
+def inside(key: str) -> bool:
+    """Tell whether the caller runs inside the load of `key`."""
+    return key in _LOADING.get()
+
+
+@contextmanager
+def loading(*keys: str) -> Iterator[None]:
+    """Mark the block, and whatever it starts with its context, as the load of `keys`."""
+    token = _LOADING.set(_LOADING.get() | frozenset(keys))
+    try:
+        yield
+    finally:
+        _LOADING.reset(token)
+
+
+class Gate:
+    """Let a bounded number of loads run at once: what stands between an outage and the database."""
+
+    def __init__(self, most: int) -> None:
+        """Take the bound."""
+        self.most = most
+        self._free = threading.Semaphore(most)
+
+    def enter(self, wait_seconds: float) -> bool:
+        """Take a place, waiting for it; False if there was none in time."""
+        return self._free.acquire(timeout=max(wait_seconds, 0.0))
+
+    def leave(self) -> None:
+        """Give the place back."""
+        self._free.release()

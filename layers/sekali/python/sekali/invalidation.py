@@ -124,6 +124,10 @@ class Log:
         """Return the command that reads the tag's mark, setting `mark` where there is none."""
         return Command.run(EPOCH, (self.keyspace.epoch(tag),), (mark, _EPOCH_TTL_MS))
 
+    def epoch_peek(self, tag: str) -> Command:
+        """Return the command that reads the tag's mark, and changes nothing."""
+        return Command(("GET", self.keyspace.epoch(tag)))
+
     def epoch_set(self, tag: str, mark: str) -> Command:
         """Return the command that invalidates what carries the tag; its log entry comes after."""
         return Command(("SET", self.keyspace.epoch(tag), mark, "PX", _EPOCH_TTL_MS))

@@ -62,7 +62,8 @@ class Item:
     """One record on its way through the batch. Compared by identity.
 
     `leader` is the item whose outcome this one follows: the first of the same id, or the sibling
-    that holds the lease of its key. `source` says where the answer came from. `rearm`,
+    that holds the lease of its key. `source` says where the answer came from. `epochs` are the
+    marks of its tags as they were when it was claimed, None where one is not known. `rearm`,
     `redelivered` and `first_sent` speak for the repeats of the id in this batch too: the fence of a
     redriven dead letter, whether any was delivered before, and the unix time of the oldest.
     """
@@ -75,6 +76,8 @@ class Item:
     id: str = ""
     key: str = ""
     payload_hash: str = ""
+    tags: tuple[str, ...] = ()
+    epochs: Mapping[str, str] | None = None
     answer: ClaimAnswer | None = None
     table_claim: TableClaim | None = None
     leader: Item | None = None

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 KeyRule = str | Callable[[Mapping[str, Any]], str] | None
 """A template over `payload`, a function of the payload, or None for the id itself."""
 
+TagRule = Sequence[str] | Callable[[Mapping[str, Any]], Sequence[str]]
+"""Templates over `payload`, or a function of the payload that returns the tags."""
+
 
 class _KeyTemplate(string.Formatter):
     """Fill a key template so that two different payloads never make one key by accident.
@@ -50,7 +53,7 @@ class JobSpec:
     `ttl_seconds` is the hard TTL of the key's value in both tiers; 0 means that nothing but the
     record of the id is kept. `permanent` lists the exceptions that no retry can mend. Attempts,
     lease and the degraded policy override the settings where they are not None. `after_crash` says
-    whether a job whose body was cut off is run again.
+    whether a job whose body was cut off is run again. `tags` are those of the key's value.
     """
 
     name: str
@@ -62,6 +65,25 @@ class JobSpec:
     lease_seconds: float | None = None
     degraded: Policy | None = None
     after_crash: Literal["rerun", "in_doubt"] = "rerun"
+    tags: TagRule = ()
+
+    def tags_of(self, payload: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the tags that the value of `payload` carries, each once.
+
+        Raises:
+            MessageInvalid: the payload lacks what a tag is made of (reason `payload_rejected`).
+        """
+        if self.key is None or not self.tags:
+            return ()
+        try:
+            if callable(self.tags):
+                tags = [str(tag) for tag in self.tags(payload)]
+            else:
+                tags = [_TEMPLATE.format(tag, payload=payload) for tag in self.tags]
+            return tuple(dict.fromkeys(tags))
+        except Exception as error:
+            # As for the key below.
+            raise self._rejected("a tag", error) from error
 
     def key_of(self, job_id: str, payload: Mapping[str, Any]) -> str:
         """Return the key of `payload`.
@@ -78,12 +100,15 @@ class JobSpec:
             return filled
         except Exception as error:
             # The edge of one record: a key function may fail in any way, and only its own record.
-            raise MessageInvalid(
-                "payload_rejected",
-                field="payload",
-                rule=f"must hold what the key of job {self.name} is made of",
-                value=f"{type(error).__name__}: {error}",
-            ) from error
+            raise self._rejected("the key", error) from error
+
+    def _rejected(self, what: str, error: Exception) -> MessageInvalid:
+        return MessageInvalid(
+            "payload_rejected",
+            field="payload",
+            rule=f"must hold what {what} of job {self.name} is made of",
+            value=f"{type(error).__name__}: {error}",
+        )
 
     def terms(self, defaults: Terms) -> Terms:
         """Return the terms of this job's claims: `defaults` with this job's own numbers."""

@@ -15,6 +15,10 @@ is a clock set back and a longer sleep, in either order, with neither a hit nor 
 Immutable values are handed out as they are. Others are kept encoded and decoded for each caller:
 whoever changes what it was given, changes nobody else's.
 
+An entry has three ages. Until `fresh` it is a hit on the quick path; until its TTL it is a value,
+which somebody should refresh; past the TTL it may be kept for callers whose loader fails. `fresh`
+and `get` end at the first and second of them, `look` tells which one it is.
+
 Writers share one lock. A reader takes none, which halves the price of a hit: it looks an entry up
 in one step and only reads it, or marks it as visited. An entry that is dropped at that instant was
 valid when it was found. For the same reason a hit does not reorder anything: what was visited since
@@ -36,10 +40,11 @@ from typing import TYPE_CHECKING, Final
 from sekali import codec
 from sekali.clock import Clock, Moment, now
 from sekali.errors import ResultUnencodable
+from sekali.keys import CACHE_NAME
 from sekali.telemetry.events import Hook, LocalFlushed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 
 class Missing(Enum):
@@ -50,13 +55,15 @@ class Missing(Enum):
 
 MISSING: Final = Missing.MISSING
 
+PLAIN_PREFIX: Final = f"{CACHE_NAME}/"
+
 # Wall and monotonic time are disciplined together and part by steps only. This much is the jitter
 # of reading one after the other. Steps within it, up or down, are not seen, so that a value may
 # outlive its TTL by twice as much after a clock was set back.
 STEP_SECONDS = 0.05
 
-# What an entry costs beside its key and value (measured: 242): the object, its numbers, its place.
-_ENTRY_BYTES = 242
+# What an entry costs beside its key and value (measured: 400): the object, its numbers, its place.
+_ENTRY_BYTES = 400
 _NO_EPOCHS: Mapping[str, str] = MappingProxyType({})
 _ATOMS = frozenset({str, bytes, int, float, bool, type(None)})
 
@@ -70,25 +77,75 @@ class Stats:
     evictions: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """Tell what the cache holds of one key, and how good it still is.
+
+    `left_seconds` of the hard TTL is negative for a value that is kept past it. `held_seconds` is
+    how long this container has held it. With `quiet` a refresh failed a moment ago: do not try yet.
+    """
+
+    value: object
+    fence: int
+    age_seconds: float
+    left_seconds: float
+    held_seconds: float
+    fresh: bool
+    quiet: bool
+    epochs: Mapping[str, str]
+
+
 @dataclass(slots=True)
-class _Entry:
-    """Hold one value; only `visited` changes."""
+class Window:
+    """Hold how far apart the clocks may be: a reader that sees them elsewhere looks with care."""
+
+    least: float
+    most: float
+
+    @classmethod
+    def around(cls, moment: Moment) -> Window:
+        """Return the distance of `moment`, give or take what is no step."""
+        gap = moment.wall - moment.monotonic
+        return cls(gap - STEP_SECONDS, gap + STEP_SECONDS)
+
+
+@dataclass(slots=True)
+class Entry:
+    """Hold one value; only `visited` and the end of its quiet time change."""
 
     value: object
     body: bytes | None
+    decode: Callable[[bytes], object]
     size: int
-    wall_deadline: float
-    monotonic_deadline: float
+    fresh_wall: float
+    born: Moment
+    age_seconds: float
+    ttl_seconds: float
+    kept_seconds: float
     fence: int
     epochs: Mapping[str, str]
+    quiet_until: Moment | None = None
     visited: bool = False
+
+    def held_seconds(self, moment: Moment) -> float:
+        """Return for how long it has been here, by the clock that says more."""
+        return max(moment.wall - self.born.wall, moment.monotonic - self.born.monotonic, 0.0)
+
+    def read(self) -> object:
+        """Return the value, fresh where it can be changed."""
+        return self.value if self.body is None else self.decode(self.body)
 
 
 class Local:
     """Hold at most `max_entries` and `max_bytes`; what was not used for longest goes first.
 
-    Safe to use from several threads. Either bound at 0 switches it off. `on_event` is told of every
-    flush, outside the lock.
+    Safe to use from several threads. Either bound at 0 switches it off. `drops` counts the keys
+    and flushes that were asked for: a value asked for before one of them may be older than it.
+    `on_event` is told of every flush, outside the lock.
+
+    `plain` holds the entries of the plain cache under their bare keys, for the one reader who
+    cannot pay for more than a look into a dictionary: it compares `fresh_wall` and the `window` of
+    the clocks, as `fresh` does.
     """
 
     def __init__(
@@ -99,34 +156,77 @@ class Local:
         self._clock = clock
         self._on_event = on_event
         self._lock = Lock()
-        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._entries: OrderedDict[str, Entry] = OrderedDict()
+        self.plain: dict[str, Entry] = {}
         self._tagged: dict[str, set[str]] = {}
         self._bytes = 0
         self._evictions = 0
+        self.drops = 0
         # Looked up once: a hit uses all three, and pays for each attribute.
         self._find = self._entries.get
         self._wall = clock.wall
         self._monotonic = clock.monotonic
-        self._least_gap, self._most_gap = _gaps(now(clock))
+        self.window = Window.around(now(clock))
 
-    def get(self, key: str) -> object:
-        """Return the value of `key`, or MISSING.
+    def fresh(self, key: str) -> object:
+        """Return the value of `key` while nobody needs to refresh it, else MISSING.
 
-        A mutable value is a fresh copy. A value is never returned once its TTL has passed.
+        A mutable value is a copy of the caller's own.
         """
         entry = self._find(key)
         if entry is None:
             return MISSING
         wall = self._wall()
         monotonic = self._monotonic()
-        if (
-            wall < entry.wall_deadline
-            and monotonic < entry.monotonic_deadline
-            and self._least_gap <= wall - monotonic <= self._most_gap
-        ):
+        if wall < entry.fresh_wall and self.window.least <= wall - monotonic <= self.window.most:
             entry.visited = True
-            return entry.value if entry.body is None else codec.decode(entry.body)
-        return self._get_with_care(key)
+            return entry.value if entry.body is None else entry.decode(entry.body)
+        return MISSING
+
+    def get(self, key: str) -> object:
+        """Return the value of `key`, or MISSING. It is never returned once its TTL has passed."""
+        found = self.fresh(key)
+        if found is not MISSING:
+            return found
+        seen = self.look(key)
+        return MISSING if seen is None or seen.left_seconds <= 0 else seen.value
+
+    def look(self, key: str) -> Seen | None:
+        """Return what is held of `key`, a value past its TTL included."""
+        if key not in self._entries:
+            return None
+        self._follow_clocks()
+        with self._lock:
+            moment = now(self._clock)
+            entry = self._entries.get(key)
+            if entry is None:
+                return None
+            held = entry.held_seconds(moment)
+            if held >= entry.kept_seconds:
+                self._remove(key)
+                return None
+            entry.visited = True
+            quiet = entry.quiet_until
+        return Seen(
+            value=entry.read(),
+            fence=entry.fence,
+            age_seconds=entry.age_seconds + held,
+            left_seconds=entry.ttl_seconds - held,
+            held_seconds=held,
+            fresh=moment.wall < entry.fresh_wall,
+            quiet=quiet is not None
+            and moment.wall < quiet.wall
+            and moment.monotonic < quiet.monotonic,
+            epochs=entry.epochs,
+        )
+
+    def hush(self, key: str, seconds: float) -> None:
+        """Let nobody here try to refresh `key` for a while: it has just failed, or is under way."""
+        with self._lock:
+            moment = now(self._clock)
+            entry = self._entries.get(key)
+            if entry is not None:
+                entry.quiet_until = Moment(moment.wall + seconds, moment.monotonic + seconds)
 
     def put(
         self,
@@ -138,6 +238,11 @@ class Local:
         since: Moment | None = None,
         fence: int = 0,
         epochs: Mapping[str, str] = _NO_EPOCHS,
+        fresh_seconds: float | None = None,
+        stale_seconds: float = 0.0,
+        age_seconds: float = 0.0,
+        decode: Callable[[bytes], object] = codec.decode,
+        only_if: Callable[[], bool] | None = None,
     ) -> bool:
         """Keep `value` for `ttl_seconds` and tell whether it is kept.
 
@@ -157,6 +262,12 @@ class Local:
                 that brought it was sent.
             fence: of the claim that computed the value.
             epochs: the mark of each of its tags.
+            fresh_seconds: how long nobody needs to refresh it; None is as long as its TTL.
+            stale_seconds: how long it is kept past its TTL, for `look` alone.
+            age_seconds: how old it was when it began to age here.
+            decode: what makes a value of `encoded`.
+            only_if: asked under the lock, right before the value is kept: what is learnt later
+                finds it there and drops it, and what was learnt before is seen here.
 
         Raises:
             ValueError: the TTL is negative or not finite.
@@ -173,24 +284,31 @@ class Local:
                 self.drop(key)
                 return False
         born = now(self._clock) if since is None else since
-        entry = _Entry(
+        fresh = ttl_seconds if fresh_seconds is None else min(fresh_seconds, ttl_seconds)
+        entry = Entry(
             value=value if encoded is None else None,
             body=encoded,
+            decode=decode,
             size=(size or sys.getsizeof(encoded)) + sys.getsizeof(key) + _ENTRY_BYTES,
-            wall_deadline=born.wall + ttl_seconds,
-            monotonic_deadline=born.monotonic + ttl_seconds,
+            fresh_wall=born.wall + fresh,
+            born=born,
+            age_seconds=age_seconds,
+            ttl_seconds=ttl_seconds,
+            kept_seconds=ttl_seconds + stale_seconds,
             fence=fence,
             epochs=epochs,
         )
-        fits = ttl_seconds > 0 and entry.size <= self._max_bytes and self._max_entries > 0
+        fits = entry.kept_seconds > 0 and entry.size <= self._max_bytes and self._max_entries > 0
         self._follow_clocks()
         with self._lock:
             there = self._entries.get(key)
             if there is not None and there.fence > fence:
                 return False
+            if only_if is not None and not only_if():
+                return False
             self._remove(key)
             # A clock that was set back after the value was born leaves its age unknown.
-            if not fits or born.wall - born.monotonic > self._most_gap:
+            if not fits or born.wall - born.monotonic > self.window.most:
                 return False
             self._insert(key, entry)
             return True
@@ -198,6 +316,7 @@ class Local:
     def drop(self, key: str) -> bool:
         """Forget one key and tell whether it was there."""
         with self._lock:
+            self.drops += 1
             return self._remove(key)
 
     def drop_tag(self, tag: str, *, mark: str | None = None) -> int:
@@ -227,19 +346,6 @@ class Local:
         with self._lock:
             return Stats(entries=len(self._entries), bytes=self._bytes, evictions=self._evictions)
 
-    def _get_with_care(self, key: str) -> object:
-        """Repeat a read that met a deadline, or clocks that do not agree as they did."""
-        self._follow_clocks()
-        with self._lock:
-            entry = self._entries.get(key)
-            if entry is None:
-                return MISSING
-            if self._wall() >= entry.wall_deadline or self._monotonic() >= entry.monotonic_deadline:
-                self._remove(key)
-                return MISSING
-            entry.visited = True
-        return entry.value if entry.body is None else codec.decode(entry.body)
-
     def _follow_clocks(self) -> None:
         """Note how far the clocks are apart now; if they came closer, drop everything.
 
@@ -249,20 +355,23 @@ class Local:
         with self._lock:
             moment = now(self._clock)
             gap = moment.wall - moment.monotonic
-            if self._least_gap <= gap <= self._most_gap:
+            if self.window.least <= gap <= self.window.most:
                 return
-            set_back = gap < self._least_gap
-            self._least_gap, self._most_gap = _gaps(moment)
+            set_back = gap < self.window.least
+            around = Window.around(moment)
+            self.window.least, self.window.most = around.least, around.most
             entries = self._clear() if set_back else 0
         if set_back:
             self._tell("clock", entries)
 
-    def _insert(self, key: str, entry: _Entry) -> None:
+    def _insert(self, key: str, entry: Entry) -> None:
         # Room first: among entries that were all used, the new one would be the first to go.
         most_bytes = self._max_bytes - entry.size
         while len(self._entries) >= self._max_entries or self._bytes > most_bytes:
             self._evict_one()
         self._entries[key] = entry
+        if key.startswith(PLAIN_PREFIX):
+            self.plain[key[len(PLAIN_PREFIX) :]] = entry
         self._bytes += entry.size
         for tag in entry.epochs:
             self._tagged.setdefault(tag, set()).add(key)
@@ -281,6 +390,8 @@ class Local:
         entry = self._entries.pop(key, None)
         if entry is None:
             return False
+        if key.startswith(PLAIN_PREFIX):
+            del self.plain[key[len(PLAIN_PREFIX) :]]
         self._bytes -= entry.size
         for tag in entry.epochs:
             keys = self._tagged[tag]
@@ -291,7 +402,9 @@ class Local:
 
     def _clear(self) -> int:
         entries = len(self._entries)
+        self.drops += 1
         self._entries.clear()
+        self.plain.clear()
         self._tagged.clear()
         self._bytes = 0
         return entries
@@ -299,12 +412,6 @@ class Local:
     def _tell(self, cause: str, entries: int) -> None:
         if self._on_event is not None:
             self._on_event(LocalFlushed(cause=cause, entries=entries))
-
-
-def _gaps(moment: Moment) -> tuple[float, float]:
-    """Return the least and the greatest distance between the clocks that is no step."""
-    gap = moment.wall - moment.monotonic
-    return gap - STEP_SECONDS, gap + STEP_SECONDS
 
 
 def _frozen_bytes(value: object) -> int | None:

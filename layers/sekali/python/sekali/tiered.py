@@ -1,288 +1,521 @@
-"""Read through two tiers: local, then shared or lease in one step, then the loader.
+"""Cache in two tiers: local, then shared or lease in one step, then the loader.
 
     t=0.000  A: local miss → claim: Acquired → its loader runs
     t=0.010  B: local miss → claim: Busy → B waits, asking again at most ten times a second
     t=0.900  A: finish: the value is stored in the shared tier, then in A's local one
     t=0.950  B: claim: Served → stored in B's local tier; the loader ran once
 
-Values are filled only after a loader succeeded and the finish step said that its lease was still
-live and the key not invalidated meanwhile. `None`, `False`, `0` and `""` are values.
+This module is the door: it validates, answers what is local and fresh without a further step, and
+lets one caller of the process take each key through `loading` while the others wait. `None`,
+`False`, `0` and `""` are values.
 
-What is *not* guaranteed: that a loader runs once. A waiter at its bound loads without the lease
-(or raises, by `on_timeout`), and while the shared cache is away every container loads for itself.
+Levels of coherence, for each call:
+
+    per_invocation   no value that was invalidated before this invocation began (the default): the
+                     first read finds the log's tail already read by the batch, or reads it
+    strict           no value that was invalidated before this call began: one flush for each read
+    ttl              nothing is asked; a value lives until its TTL
+
+What is *not* guaranteed: that a loader runs once (see `loading`); that an invalidation which a
+cache node acknowledged survives that node's loss: until its hard TTL the old value may come back.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeVar, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
-from sekali import codec
-from sekali.answers import Acquired, Ask, Busy, End, Finished, Served, new_token
-from sekali.errors import (
-    LoadTimeout,
-    ResultUnencodable,
-    SettingInvalid,
-    SharedUnavailable,
-    ValueUnreadable,
-)
+from sekali.driving import Driver
+from sekali.errors import LoadTimeout, SekaliError, SettingInvalid
+from sekali.explaining import Explanation, explain
+from sekali.flights import Abandoned, inside, loading
 from sekali.keys import CACHE_NAME
-from sekali.local import MISSING
+from sekali.lifetimes import Lifetime, Loaded
+from sekali.loading import Loading, Run, at_bound, bound_seconds, old_of
+from sekali.loading_many import LoadingMany
+from sekali.local import MISSING, PLAIN_PREFIX
+from sekali.packing import PLAIN
+from sekali.passage import Call, Level, Result, Tiers
+from sekali.reading import Reading
+from sekali.refreshes import Refreshes
 from sekali.telemetry import events
+from sekali.writing import invalidate, set_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 
-    from sekali.answers import ClaimAnswer, Lease, Outcome, Terms
-    from sekali.flights import Flights
+    from sekali.answers import Terms
+    from sekali.clock import Clock
+    from sekali.coherence import Coherence
+    from sekali.flights import Flight, Flights, Gate
     from sekali.invocation import Invocation
-    from sekali.local import Local
+    from sekali.lifetimes import Uniform
+    from sekali.local import Entry, Local
+    from sekali.packing import Packing
     from sekali.shared import Shared
 
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-FIRST_PAUSE_SECONDS = 0.1
-"""No waiter asks more often than ten times a second."""
-LONGEST_PAUSE_SECONDS = 2.0
-TTL_JITTER = 0.1
-"""Part of a TTL that is taken off at random, so that what was filled together ends apart."""
-WAIT_SHARE = 0.5
-"""Part of the invocation's remaining time that a wait may use, unless the call says otherwise."""
-
 
 class Tiered:
-    """The two tiers, as one invocation sees them."""
+    """The two tiers, as one invocation sees them. Safe to use from several threads and tasks."""
 
     def __init__(
         self,
         *,
         local: Local,
         shared: Shared,
-        flights: Flights,
+        flights: Flights[Result[Any]],
+        gate: Gate,
+        coherence: Coherence,
         invocation: Invocation,
         terms: Terms,
-        wall: Callable[[], float],
+        clock: Clock,
         emit: Callable[[events.Event], None],
-        uniform: Callable[[float, float], float] = random.uniform,
+        outside: bool = False,
+        uniform: Uniform = random.uniform,
     ) -> None:
         """Keep the tiers and the invocation whose time every wait is cut from."""
+        self._outside = outside
+        self._tiers = Tiers(
+            local=local,
+            coherence=coherence,
+            invocation=invocation,
+            # The record of a load serves only the repeat of a lost reply.
+            terms=replace(terms, max_attempts=2**31, record_ttl_seconds=terms.lease_seconds),
+            clock=clock,
+            emit=emit,
+            uniform=uniform,
+        )
         self._local = local
-        self._shared = shared
         self._flights = flights
-        self._invocation = invocation
-        # The record of a load serves only the repeat of a lost reply.
-        self._terms = replace(terms, max_attempts=2**31, record_ttl_seconds=terms.lease_seconds)
-        self._wall = wall
-        self._emit = emit
-        self._uniform = uniform
+        self._driver = Driver(shared, invocation, gate)
+        self._refreshes = Refreshes()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._applied = coherence.applied
+        self._hits = 0
+        # What a local hit needs: looked up once, and empty until the local tier is known to be as
+        # new as the invocation.
+        self._find: Callable[[str], Entry | None] = self._find_once_verified
+        self._window = local.window
+        self._wall = clock.wall
+        self._monotonic = clock.monotonic
+
+    # Get or load.
 
     def get_or_load(
         self,
         key: str,
         loader: Callable[[], T],
         *,
-        ttl_seconds: float,
-        local_ttl_seconds: float | None = None,
-        wait_seconds: float | None = None,
-        on_timeout: Literal["load", "raise"] = "load",
+        ttl_seconds: float | None = None,
+        level: Level | None = None,
+        **options: Any,  # Any: the options of `look_up`, which checks them
     ) -> T:
         """Return the value of `key`, computing it with `loader` where neither tier has it.
 
+        The arguments are those of `look_up`.
+        """
+        # As `Local.fresh`, spelt out: a call more would be a sixth of a hit.
+        entry = self._find(key)
+        if entry is not None and level is None:
+            wall = self._wall()
+            window = self._window
+            if wall < entry.fresh_wall and window.least <= wall - self._monotonic() <= window.most:
+                entry.visited = True
+                self._hits += 1
+                # The type of a key's values is its callers' agreement.
+                found: Any = entry.value if entry.body is None else entry.decode(entry.body)
+                return found  # type: ignore[no-any-return]
+        call = self._call(key, loader, level=level, ttl_seconds=ttl_seconds, **options)
+        return cast("T", self._look_up(call).value)
+
+    def look_up(
+        self,
+        key: str,
+        loader: Callable[[], T],
+        *,
+        ttl_seconds: float | None = None,
+        soft_ttl_seconds: float | None = None,
+        stale_if_error_seconds: float | None = None,
+        negative_ttl_seconds: float | None = None,
+        local_ttl_seconds: float | None = None,
+        tags: Sequence[str] = (),
+        level: Level | None = None,
+        refresh: Literal["now", "end"] = "now",
+        wait_seconds: float | None = None,
+        on_timeout: Literal["load", "raise"] = "load",
+        packing: Packing = PLAIN,
+    ) -> Result[T]:
+        """Return the value of `key` with its source and its age, loading it where it is missing.
+
         Args:
             key: the cache key, shared by all jobs of the namespace.
-            loader: called without arguments; its result must be JSON to be stored.
-            ttl_seconds: hard TTL of both tiers, in seconds; 0 does not store.
-            local_ttl_seconds: shorter life in this container, None for the same.
-            wait_seconds: bound of the wait for another holder, None for half the remaining time.
+            loader: called without arguments; returns the value, or `Loaded` to decide TTL and tags.
+            ttl_seconds: hard TTL of both tiers. None is 300, 0 does not store.
+            soft_ttl_seconds: age from which one caller of the fleet refreshes; None for never.
+            stale_if_error_seconds: how long past its TTL a value may be served if the loader fails,
+                or if nobody can say whether it is still good. None is not at all.
+            negative_ttl_seconds: TTL of a value that is None; None is `ttl_seconds`.
+            local_ttl_seconds: shorter life in this container; None is as long as the shared one.
+            tags: what invalidates the value beside its key.
+            level: how sure the caller wants to be (see the module); None is `per_invocation`.
+            refresh: whether the caller who finds a value due refreshes it now, or serves it and
+                refreshes it at the end of the invocation, if the time allows.
+            wait_seconds: bound of the wait for another holder; None is half the remaining time.
             on_timeout: at that bound, load without the lease, or raise.
+            packing: codec, fingerprint, compression and limits.
 
         Raises:
             SettingInvalid: a TTL is negative.
-            LoadTimeout: the bound was reached and `on_timeout` is `raise`.
-            Exception: whatever the loader raised; nothing is stored then.
+            LoadTimeout: the bound was reached and `on_timeout` is `raise`, or too many loads run
+                while the shared cache is away.
+            Exception: whatever the loader raised, where no stale value may be served.
         """
-        _refuse_negative("ttl_seconds", ttl_seconds)
-        _refuse_negative("local_ttl_seconds", local_ttl_seconds or 0.0)
-        found = self._local.get(_scoped(key))
-        if found is not MISSING:
-            self._emit(events.CacheRead(source="local", name=CACHE_NAME, key=key))
-            return cast("T", found)
-        call = _Call(key, loader, ttl_seconds, local_ttl_seconds, wait_seconds, on_timeout)
-        if self._flights.entered(key):
-            return loader()
-        bound = call.bound(self._invocation.remaining_seconds())
-        with self._flights.hold(key, wait_seconds=bound):
-            found = self._local.get(_scoped(key))
-            if found is not MISSING:
-                self._emit(events.CacheRead(source="local", name=CACHE_NAME, key=key))
-                return cast("T", found)
-            return cast("T", self._from_shared(call))
-
-    def _from_shared(self, call: _Call) -> object:
-        token = new_token()
-        ask = Ask(
-            name=CACHE_NAME,
-            id=f"load-{token}",
-            key=call.key,
-            payload_hash="",
-            token=token,
-            terms=self._terms,
+        call = self._call(
+            key,
+            loader,
+            ttl_seconds=ttl_seconds,
+            soft_ttl_seconds=soft_ttl_seconds,
+            stale_if_error_seconds=stale_if_error_seconds,
+            negative_ttl_seconds=negative_ttl_seconds,
+            local_ttl_seconds=local_ttl_seconds,
+            tags=tags,
+            level=level,
+            refresh=refresh,
+            wait_seconds=wait_seconds,
+            on_timeout=on_timeout,
+            packing=packing,
         )
-        until = self._invocation.now() + call.bound(self._invocation.remaining_seconds())
-        pause = FIRST_PAUSE_SECONDS
-        while True:
+        return self._look_up(call)
+
+    async def get_or_load_async(
+        self,
+        key: str,
+        loader: Callable[[], Awaitable[T] | T],
+        *,
+        level: Level | None = None,
+        **options: Any,  # Any: the options of `look_up`, which checks them
+    ) -> T:
+        """Return the value of `key` as `get_or_load` does, without holding up the event loop.
+
+        The load is nobody's but its own: a caller that is cancelled or out of time leaves, and the
+        others get the value. `refresh` is always `now`.
+        """
+        found = self._hit(key, level)
+        if found is not MISSING:
+            return cast("T", found)
+        call = replace(self._call(key, loader, level=level, **options), refresh="now")
+        result = await self._look_up_async(call)
+        return cast("T", result.value)
+
+    def get_or_load_many(
+        self,
+        keys: Iterable[str],
+        loader: Callable[[list[str]], Mapping[str, T]],
+        *,
+        level: Level | None = None,
+        **options: Any,  # Any: the options of `look_up`, which checks them
+    ) -> dict[str, T]:
+        """Return the values of `keys`; the loader is called once with all that are missing.
+
+        One flush claims them, one fills them. Keys that another caller computes are waited for. A
+        key that the loader leaves out is left out here too, and not stored.
+        """
+        wanted = list(dict.fromkeys(keys))
+
+        def alone(key: str) -> Callable[[], T]:
+            return lambda: loader([key])[key]
+
+        calls = {key: self._call(key, alone(key), level=level, **options) for key in wanted}
+        found: dict[str, Any] = {}  # Any: whatever the caller caches
+        for key in wanted:
+            value = self._hit(key, level)
+            if value is not MISSING:
+                found[key] = value
+        leading, waiting = self._join([calls[key] for key in wanted if key not in found])
+        late = self._lead_many(leading, loader, found)
+        for key in (*late, *waiting):
             try:
-                answer = self._claim(ask)
-            except SharedUnavailable as error:
-                _log.warning("loading %s without the shared tier: %s", call.key, error)
-                return call.loader()
-            if isinstance(answer, Served):
-                try:
-                    return self._serve(call, answer.value)
-                except ValueUnreadable as error:
-                    self._emit(events.UnreadableValue(name=CACHE_NAME, reason=error.reason))
-                    ask = replace(ask, refuse=codec.fence_of(answer.value))
-                    continue
-            if isinstance(answer, Acquired):
-                return self._load(call, answer.lease)
-            if self._invocation.now() >= until:
-                return self._at_bound(call, until)
-            pause = self._wait(answer, pause, until)
+                found[key] = self._look_up(calls[key]).value
+            except KeyError as error:
+                if error.args != (key,):
+                    raise
+        return {key: found[key] for key in wanted if key in found}
 
-    def _claim(self, ask: Ask) -> ClaimAnswer:
-        claims = self._invocation.claims
-        sent_at = self._invocation.now()
-        (reply,) = self._shared.flush([claims.claim(ask)])
-        if isinstance(reply, Exception):
-            raise SharedUnavailable("claim", str(reply)) from reply
-        return claims.read_claim(ask, reply, sent_at)
+    # Get, set, invalidate, explain.
 
-    def _wait(self, answer: ClaimAnswer, pause: float, until: float) -> float:
-        left = answer.remaining_seconds if isinstance(answer, Busy) else LONGEST_PAUSE_SECONDS
-        # A lease about to end is looked at when it ends; a long one by growing pauses.
-        chosen = max(min(pause, left), FIRST_PAUSE_SECONDS) * self._uniform(1.0, 1.3)
-        self._invocation.pause(max(min(chosen, until - self._invocation.now()), 0.0))
-        return min(pause * 1.6, LONGEST_PAUSE_SECONDS)
+    def get(
+        self,
+        key: str,
+        default: Any = None,  # Any: stands in for whatever is cached
+        *,
+        level: Level | None = None,
+        packing: Packing = PLAIN,
+    ) -> Any:  # Any: whatever is cached
+        """Return the value of `key` from either tier, or `default`; nothing is loaded."""
+        return self.get_many([key], level=level, packing=packing).get(key, default)
 
-    def _at_bound(self, call: _Call, until: float) -> object:
-        waited = call.bound(self._invocation.remaining_seconds())
-        self._emit(events.LoadTimedOut(name=CACHE_NAME, key=call.key, policy=call.on_timeout))
-        if call.on_timeout == "raise":
-            raise LoadTimeout(call.key, max(waited, self._invocation.now() - until))
-        return call.loader()
+    def get_many(
+        self,
+        keys: Iterable[str],
+        *,
+        level: Level | None = None,
+        packing: Packing = PLAIN,
+    ) -> dict[str, Any]:  # Any: whatever is cached
+        """Return the values that either tier has, in one flush; what is missing is left out."""
+        calls = [
+            self._call(key, _no_loader, level=level, packing=packing) for key in dict.fromkeys(keys)
+        ]
+        steps = Reading(self._tiers, calls, due=self._is_due()).steps()
+        return {key: result.value for key, result in self._driver.drive(steps).items()}
 
-    def _serve(self, call: _Call, value: bytes) -> object:
-        opened = codec.read(value, key=_scoped(call.key))
-        result = codec.decode(opened.body)
-        self._emit(events.CacheRead(source="shared", name=CACHE_NAME, key=call.key))
-        left = opened.created + opened.ttl_seconds - self._wall()
-        self._keep(call, result, opened.body, opened.fence, min(left, opened.ttl_seconds))
+    def set(
+        self,
+        key: str,
+        value: object,
+        *,
+        ttl_seconds: float | None = None,
+        **options: Any,  # Any: the options of `look_up`, which checks them
+    ) -> bool:
+        """Store `value` in both tiers; True if it is stored there, and everybody sees it.
+
+        A load under way that began before is refused. Where one does not end within the bound of
+        the wait, or the value cannot be stored (size, codec, a TTL of 0), the answer is False, and
+        the older value is gone all the same.
+
+        Raises:
+            SharedUnavailable: the shared tier did not answer; what it holds is not known.
+        """
+        call = self._call(key, _no_loader, ttl_seconds=ttl_seconds, **options)
+        return self._driver.drive(set_value(self._tiers, call, value))
+
+    def invalidate(
+        self, keys: Iterable[str] = (), *, tags: Iterable[str] = (), job: str = CACHE_NAME
+    ) -> None:
+        """Drop keys, and every value that carries one of `tags`, in every container.
+
+        Values whose load is under way are not stored. This container sees it at once, others at
+        the beginning of their next invocation, or at their next `strict` read.
+
+        Args:
+            keys: cache keys, or with `job` the keys of that job's values.
+            tags: tags of values of either kind.
+            job: name of a job.
+
+        Raises:
+            SharedUnavailable: the shared cache did not take it within the time; do it again.
+        """
+        scoped = [(job, key) for key in ([keys] if isinstance(keys, str) else keys)]
+        marked = [tags] if isinstance(tags, str) else list(tags)
+        self._driver.drive(invalidate(self._tiers, scoped, marked))
+
+    def explain(self, key: str, *, packing: Packing = PLAIN) -> Explanation:
+        """Return what both tiers hold of `key` and who computes it; nothing is changed."""
+        call = self._call(key, _no_loader, packing=packing)
+        return self._driver.drive(explain(self._tiers, call))
+
+    def is_over(self, seconds: float) -> bool:
+        """Tell whether these tiers stood for a moment outside of any invocation, which is over."""
+        return self._outside and self._tiers.invocation.elapsed_seconds() > seconds
+
+    def end(self) -> None:
+        """End the invocation: run the postponed refreshes that its time allows, tell the hits."""
+        self._refreshes.run(self._tiers, self._driver)
+        hits, self._hits = self._hits, 0
+        if hits:
+            self._tiers.emit(events.CacheRead(source="local", name=CACHE_NAME, count=hits))
+
+    # One key, in this process.
+
+    def _call(
+        self,
+        key: str,
+        loader: Callable[[], Any],  # Any: whatever the caller caches
+        *,
+        tags: Sequence[str] = (),
+        level: Level | None = None,
+        refresh: Literal["now", "end"] = "now",
+        wait_seconds: float | None = None,
+        on_timeout: Literal["load", "raise"] = "load",
+        packing: Packing = PLAIN,
+        **lengths: float | None,
+    ) -> Call:
+        if wait_seconds is not None and not wait_seconds >= 0:
+            raise SettingInvalid("wait_seconds", "must be 0 or more", str(wait_seconds))
+        return Call(
+            key=key,
+            scoped=PLAIN_PREFIX + key,
+            loader=loader,
+            lifetime=Lifetime.checked(**lengths),
+            tags=(tags,) if isinstance(tags, str) else tuple(dict.fromkeys(tags)),
+            packing=packing,
+            level=level or "per_invocation",
+            wait_seconds=wait_seconds,
+            on_timeout=on_timeout,
+            refresh=refresh,
+        )
+
+    def _is_due(self) -> bool:
+        """Tell whether the log's tail was not read since this invocation began."""
+        return self._tiers.coherence.applied == self._applied
+
+    def _find_once_verified(self, key: str) -> Entry | None:
+        if self._is_due():
+            return None
+        self._find = self._local.plain.get
+        return self._find(key)
+
+    def _hit(self, key: str, level: Level | None) -> object:
+        """Return what is local and fresh, where the level needs no question, else MISSING."""
+        if level not in {None, "per_invocation"} or self._find(key) is None:
+            return MISSING
+        found = self._local.fresh(PLAIN_PREFIX + key)
+        if found is not MISSING:
+            self._hits += 1
+        return found
+
+    def _steps(self, call: Call) -> Generator[Any, Any, Result[Any]]:
+        return Loading(self._tiers, call, due=self._is_due(), postpone=self._refreshes.add).steps()
+
+    def _look_up(self, call: Call) -> Result[Any]:
+        if inside(call.scoped):
+            return self._driver.drive(_through(call))
+        until = self._tiers.invocation.now() + bound_seconds(call, self._tiers)
+        while True:
+            flight, leads = self._flights.join(call.scoped)
+            if leads:
+                return self._lead(call, flight)
+            try:
+                result = flight.wait(until - self._tiers.invocation.now())
+            except TimeoutError:
+                if flight.future.done():
+                    raise
+                return self._driver.drive(self._out_of_time(call, until))
+            except Abandoned:
+                continue
+            return self._shared_with_waiter(call, result)
+
+    def _lead(self, call: Call, flight: Flight[Result[Any]]) -> Result[Any]:
+        try:
+            with loading(call.scoped):
+                result = self._driver.drive(self._steps(call))
+        except BaseException as error:
+            self._flights.fail(call.scoped, flight, error)
+            raise
+        self._flights.land(call.scoped, flight, result)
         return result
 
-    def _load(self, call: _Call, lease: Lease) -> object:
-        heartbeat = self._invocation.heartbeat
-        lease.started = True
-        heartbeat.watch(lease)
-        heartbeat.start()
-        began = self._invocation.now()
+    async def _look_up_async(self, call: Call) -> Result[Any]:
+        if inside(call.scoped):
+            return await self._driver.drive_async(_through(call))
+        until = self._tiers.invocation.now() + bound_seconds(call, self._tiers)
+        leading = False
+        while True:
+            flight, leads = self._flights.join(call.scoped)
+            if leads:
+                leading = True
+                task = asyncio.create_task(self._lead_async(call, flight))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+            wait = None if leading else max(until - self._tiers.invocation.now(), 0.0)
+            shielded = asyncio.shield(asyncio.wrap_future(flight.future))
+            try:
+                result = await asyncio.wait_for(shielded, wait)
+            except TimeoutError:
+                if flight.future.done():
+                    raise
+                return await self._driver.drive_async(self._out_of_time(call, until))
+            except Abandoned:
+                continue
+            return result if leads else self._shared_with_waiter(call, result)
+
+    async def _lead_async(self, call: Call, flight: Flight[Result[Any]]) -> None:
         try:
-            value = call.loader()
-        except BaseException:
-            self._end(lease, "W", b"", b"", 0.0)
+            with loading(call.scoped):
+                result = await self._driver.drive_async(self._steps(call))
+        except BaseException as error:
+            self._flights.fail(call.scoped, flight, error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            self._flights.land(call.scoped, flight, result)
+
+    def _shared_with_waiter(self, call: Call, result: Result[Any]) -> Result[Any]:
+        """Give a waiter a value of its own: nothing that can be changed has two owners."""
+        try:
+            body = call.packing.pack(result.value).body
+        except SekaliError:
+            return self._driver.drive(_through(call))
+        return replace(result, value=call.packing.decode(body))
+
+    def _out_of_time(self, call: Call, until: float) -> Generator[Any, Any, Result[Any]]:
+        seen = self._local.look(call.scoped)
+        allowed = call.lifetime.stale_seconds
+        old = None
+        if seen is not None and allowed > 0 and seen.left_seconds > -allowed:
+            old = old_of(seen, trusted=False)
+        return at_bound(self._tiers, call, old, until)
+
+    # Many keys, in this process.
+
+    def _join(
+        self, calls: Sequence[Call]
+    ) -> tuple[dict[str, tuple[Call, Flight[Result[Any]]]], list[str]]:
+        """Lead the keys that nobody leads; the others are waited for, one by one."""
+        leading: dict[str, tuple[Call, Flight[Result[Any]]]] = {}
+        waiting: list[str] = []
+        for call in calls:
+            if inside(call.scoped):
+                waiting.append(call.key)
+                continue
+            flight, leads = self._flights.join(call.scoped)
+            if leads:
+                leading[call.key] = (call, flight)
+            else:
+                waiting.append(call.key)
+        return leading, waiting
+
+    def _lead_many(
+        self,
+        leading: Mapping[str, tuple[Call, Flight[Result[Any]]]],
+        loader: Callable[[list[str]], Mapping[str, Any]],
+        found: dict[str, Any],
+    ) -> list[str]:
+        """Load what this process leads into `found`; return what somebody else computes."""
+        if not leading:
+            return []
+        calls = [call for call, _ in leading.values()]
+        steps = LoadingMany(self._tiers, calls, loader, due=self._is_due()).steps()
+        failure: BaseException = Abandoned()
+        results: dict[str, Result[Any]] = {}
+        try:
+            with loading(*(call.scoped for call in calls)):
+                results, busy = self._driver.drive(steps)
+        except BaseException as error:
+            failure = error
             raise
         finally:
-            heartbeat.unwatch(lease)
-        seconds = self._invocation.now() - began
-        self._emit(
-            events.CacheRead(source="loaded", name=CACHE_NAME, key=call.key, load_seconds=seconds)
-        )
-        self._store(call, lease, value)
-        return value
-
-    def _store(self, call: _Call, lease: Lease, value: object) -> None:
-        try:
-            body = codec.encode(value)
-        except ResultUnencodable as error:
-            _log.warning("the value of %s is returned but not cached: %s", call.key, error)
-            self._end(lease, "D", b"", b"", 0.0)
-            return
-        ttl = call.ttl_seconds * self._uniform(1.0 - TTL_JITTER, 1.0)
-        header = b""
-        if ttl > 0:
-            header = codec.header(
-                lease.fence,
-                key=_scoped(call.key),
-                created=self._wall(),
-                ttl_seconds=ttl,
-                epochs={},
-                body=body,
-            )
-        if self._end(lease, "D", body if header else b"", header, ttl):
-            self._keep(call, value, body, lease.fence, ttl)
-
-    def _end(
-        self, lease: Lease, outcome: Outcome, result: bytes, header: bytes, ttl: float
-    ) -> bool:
-        """Finish the load; True if the shared tier took the value."""
-        claims = self._invocation.claims
-        end = End(
-            ask=lease.ask,
-            token=lease.token,
-            fence=lease.fence,
-            outcome=outcome,
-            recorded=False,
-            result=result,
-            header=header,
-            value_ttl_seconds=ttl,
-        )
-        try:
-            (reply,) = self._shared.flush([claims.finish(end)])
-        except SharedUnavailable as error:
-            _log.warning("the value of %s was not stored: %s", lease.key, error)
-            return False
-        if isinstance(reply, Exception):
-            _log.warning("the value of %s was refused: %s", lease.key, reply)
-            return False
-        answer = claims.read_finish(end, reply)
-        return isinstance(answer, Finished) and answer.filled
-
-    def _keep(
-        self, call: _Call, value: object, body: bytes, fence: int, ttl_seconds: float
-    ) -> None:
-        seconds = ttl_seconds
-        if call.local_ttl_seconds is not None:
-            seconds = min(seconds, call.local_ttl_seconds)
-        if seconds > 0:
-            self._local.put(
-                _scoped(call.key), value, encoded=body, ttl_seconds=seconds, fence=fence
-            )
+            for key, (call, flight) in leading.items():
+                if key in results:
+                    self._flights.land(call.scoped, flight, results[key])
+                else:
+                    self._flights.fail(call.scoped, flight, failure)
+        found.update({key: result.value for key, result in results.items()})
+        return busy
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """One call of `get_or_load`, with its options."""
-
-    key: str
-    loader: Callable[[], object]
-    ttl_seconds: float
-    local_ttl_seconds: float | None
-    wait_seconds: float | None
-    on_timeout: Literal["load", "raise"]
-
-    def bound(self, remaining_seconds: float) -> float:
-        """Return how long this call may wait, in seconds."""
-        share = max(remaining_seconds, 0.0) * WAIT_SHARE
-        return share if self.wait_seconds is None else min(self.wait_seconds, remaining_seconds)
+def _through(call: Call) -> Generator[Any, Any, Result[Any]]:
+    """Compute for this caller alone."""
+    returned = yield Run(call.loader)
+    value = returned.value if isinstance(returned, Loaded) else returned
+    return Result(value, "loaded", 0.0)
 
 
-def _scoped(key: str) -> str:
-    return f"{CACHE_NAME}/{key}"
-
-
-def _refuse_negative(name: str, seconds: float) -> None:
-    if seconds < 0:
-        raise SettingInvalid(name, "must be 0 (do not store) or more", str(seconds))
+def _no_loader() -> None:
+    raise LoadTimeout("(no loader)", 0.0)

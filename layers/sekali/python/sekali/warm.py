@@ -24,11 +24,11 @@ from sekali import codec, shared
 from sekali.answers import Terms
 from sekali.claims import Claims
 from sekali.clock import SystemClock
+from sekali.coherence import Coherence
 from sekali.coordination import Coordination
 from sekali.durable import Durable
-from sekali.flights import Flights
+from sekali.flights import Flights, Gate
 from sekali.heartbeat import Heartbeat
-from sekali.invalidation import Entry, Log, new_mark
 from sekali.invocation import CURRENT, Invocation, Timeline
 from sekali.keys import Keyspace
 from sekali.leaks import Leaks
@@ -42,17 +42,19 @@ from sekali.telemetry.hooks import Hooks
 from sekali.tiered import Tiered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from sekali.clock import Clock
-    from sekali.invalidation import Cursor
+    from sekali.clock import Clock, Moment
     from sekali.items import Item
     from sekali.leases import HeldLease
+    from sekali.passage import Result
     from sekali.scripts import Command
     from sekali.telemetry.events import Hook
 
 LAYER_INVOCATION_SECONDS: Final = 900.0
 RUNS_NOTED_SECONDS: Final = 60.0
+UNSHARED_LOADS: Final = 4
+"""Loaders that may run at once in this process while the shared cache is away."""
 DONE_ENTRIES: Final = 20_000
 DONE_BYTES: Final = 4 * 1024 * 1024
 """Ids known to be done, with their payload hash: about 200 bytes each."""
@@ -101,15 +103,16 @@ class Container:
         self.local = self._new_local(settings.local_max_entries, settings.local_max_bytes)
         self.done = self._new_local(DONE_ENTRIES, DONE_BYTES)
         self.durations = Durations()
-        self.flights = Flights()
+        self.flights: Flights[Result[Any]] = Flights()  # Any: whatever is cached
+        self.gate = Gate(UNSHARED_LOADS)
+        self.coherence = Coherence(self.keyspace, self.local)
+        self.cache: Tiered | None = None
         self.loop = BackgroundLoop()
         self.outbox = Outbox(cache(lambda: aws_client("sqs")))
         self.store = self._new_store()
         self.durable = self._new_durable()
         self.leaks = Leaks(self.keyspace, self.shared)
         self._runs_noted_at = -math.inf
-        self._log = Log(self.keyspace)
-        self._cursor: Cursor | None = None
 
     def _new_local(self, entries: int, size_bytes: int) -> Local:
         return Local(
@@ -170,17 +173,21 @@ class Container:
             heartbeat=heartbeat,
         )
 
-    def tiered(self, invocation: Invocation) -> Tiered:
-        """Return the two tiers as `invocation` sees them."""
-        return Tiered(
+    def tiered(self, invocation: Invocation, *, outside: bool = False) -> Tiered:
+        """Return the two tiers as `invocation` sees them: from now on the container's cache."""
+        self.cache = Tiered(
             local=self.local,
             shared=self.shared,
             flights=self.flights,
+            gate=self.gate,
+            coherence=self.coherence,
             invocation=invocation,
             terms=self.default_terms(),
-            wall=self.clock.wall,
+            clock=self.clock,
             emit=self.emit,
+            outside=outside,
         )
+        return self.cache
 
     def coordination(self) -> Coordination:
         """Return what the idempotency layer needs when it stands alone."""
@@ -197,44 +204,34 @@ class Container:
             beating=beating,
         )
 
-    # The invalidation log.
-
-    def tail_commands(self) -> list[Command]:
-        """Return the command that reads what was invalidated since this container last looked."""
-        return [self._log.tail(self._cursor)]
-
-    def apply_tail(self, replies: Sequence[Any]) -> None:
-        """Drop from the local tier what the log names, or everything where the log has a gap."""
-        for reply in replies:
-            if isinstance(reply, Exception):
-                self.local.flush("log_unreadable")
-                self._cursor = None
-                continue
-            tail = self._log.read_tail(reply, self._cursor)
-            if tail.gap:
-                # The first look too: a value of the same pipeline may be older than the log's end.
-                self.local.flush("log_opened" if self._cursor is None else "log_gap")
-            for entry in tail.entries:
-                self._apply(entry)
-            self._cursor = tail.cursor
-
-    def _apply(self, entry: Entry) -> None:
-        if entry.kind == "t":
-            self.local.drop_tag(entry.name)
-        else:
-            self.local.drop(entry.name)
-
-    def announce(self, scoped_key: str) -> Command:
-        """Return the command that tells the other containers that a key has a newer value."""
-        return self._log.append([Entry("r", scoped_key, new_mark())])
-
     # What a finished batch leaves behind in this container.
 
-    def keep(self, item: Item, body: bytes, fence: int, ttl_seconds: float) -> None:
-        """Keep the value of a job's key in the local tier, its fence in front."""
+    def keep(
+        self,
+        item: Item,
+        body: bytes,
+        fence: int,
+        ttl_seconds: float,
+        *,
+        epochs: Mapping[str, str],
+        drops: int,
+        since: Moment | None = None,
+    ) -> None:
+        """Keep the value of a job's key in the local tier, its fence in front.
+
+        Not if the local tier dropped anything since `drops`, the number of its drops before the
+        flush that brought the value, or if one of its tags has another mark than in `epochs`.
+        """
         if ttl_seconds > 0 and item.spec is not None and item.spec.key is not None:
-            value = b"%0*d%b" % (codec.FENCE_DIGITS, fence, body)
-            self.local.put(item.scoped_key, value, ttl_seconds=ttl_seconds, fence=fence)
+            self.local.put(
+                item.scoped_key,
+                b"%0*d%b" % (codec.FENCE_DIGITS, fence, body),
+                ttl_seconds=ttl_seconds,
+                fence=fence,
+                epochs=epochs,
+                since=since,
+                only_if=lambda: self.local.drops == drops and self.coherence.current(epochs),
+            )
 
     def run_commands(self) -> list[Command]:
         """Return the command that tells how long jobs run, once a minute and when there is news."""

@@ -31,6 +31,7 @@ from aws_lambda_powertools.utilities.idempotency import IdempotencyConfig, idemp
 
 from sekali import warm
 from sekali.batch import Batch
+from sekali.caching import current_cache
 from sekali.departures import Departures
 from sekali.errors import SettingInvalid
 from sekali.idempotency import PREPARED, IdempotencyLayer
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from sekali.degraded import Policy
     from sekali.invocation import Invocation
     from sekali.items import Item
-    from sekali.jobs import KeyRule
+    from sekali.jobs import KeyRule, TagRule
     from sekali.settings import Settings
     from sekali.telemetry.events import Hook
     from sekali.tiered import Tiered
@@ -107,6 +108,7 @@ class Worker:
         *,
         key: KeyRule = None,
         ttl_seconds: float = 0.0,
+        tags: TagRule = (),
         permanent: Sequence[type[Exception]] = (),
         max_attempts: int | None = None,
         lease_seconds: float | None = None,
@@ -119,6 +121,7 @@ class Worker:
             name: what messages call it; letters, digits, `_.-`, at most 64.
             key: what is computed, as a template over `payload` or a function of it; None is the id.
             ttl_seconds: life of the key's value in both tiers; 0 keeps none.
+            tags: what invalidates the key's value, as templates over `payload` or a function of it.
             permanent: exceptions after which no retry is made.
             max_attempts: bodies that may start before the job is quarantined, None as set.
             lease_seconds: length of its leases, None as set.
@@ -151,6 +154,7 @@ class Worker:
                 lease_seconds=lease_seconds,
                 degraded=degraded,
                 after_crash=after_crash,
+                tags=tags,
             )
             return function
 
@@ -178,6 +182,7 @@ class Worker:
             return self._process(container, invocation, records, context)
         finally:
             CURRENT.reset(current)
+            container.cache = None
             invocation.heartbeat.stop()
             container.emit(events.InvocationEnded())
 
@@ -226,7 +231,13 @@ class Worker:
         )
         items = batch.process(records)
         returning = Departures(container, invocation).settle(items)
+        cache.end()
         return _amend(response, items, returning)
+
+    @property
+    def cache(self) -> Tiered:
+        """Return the tiers of the invocation under way, as `job.cache` does inside a job."""
+        return current_cache(self._observers)
 
     def _perform(
         self, item: Item, container: Container, invocation: Invocation, cache: Tiered

@@ -13,4 +13,6 @@ for first = 3, #ARGV, 3 do
     'k', ARGV[first], 'name', ARGV[first + 1], 'mark', ARGV[first + 2])
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
+-- Wakes whoever listens; where it is refused, nothing is lost but time.
+redis.pcall('PUBLISH', KEYS[1], '')
 return last

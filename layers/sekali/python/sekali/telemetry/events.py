@@ -131,6 +131,20 @@ class UnreadableValue(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FillRefused(Event):
+    """Tell that a loaded value was returned but not kept in the shared tier.
+
+    It was invalidated or superseded during the load (`superseded`), the codec cannot carry it
+    (`unencodable`), it is above the limit (`too_large`), or the mark that one of its tags had
+    before the load is not known (`tag_unknown`).
+    """
+
+    name: str
+    key: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LocalFlushed(Event):
     """Tell that a container dropped its whole local cache.
 

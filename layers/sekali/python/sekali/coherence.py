@@ -1,0 +1,179 @@
+"""Keep this container's local tier in step with the log, and know each tag's current mark.
+
+    t=0     tail read, cursor at entry 7            what is local is as good as entry 7
+    t=1     frozen; elsewhere keys and tags are invalidated: entries 8 to 900
+    t=600   thawed; the next flush carries the tail from entry 7 on, inclusive
+    t=600   entry 7 is there with its mark          8 to 900 are applied, one by one
+            it is not, or too many follow           the whole local tier goes, with the cause
+
+The tail is applied after the values of the same pipeline were stored, since shards answer in any
+order: a value that was read before an invalidation does not stay behind it.
+
+The marks of tags come from three places: read in a pipeline, found in the log, set here. A value is
+fresh while each mark that it carries is the current one; where a mark is not known it is asked for.
+What was appended by this container is not applied to it again: its own tier has followed at once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from sekali.invalidation import Entry, Log, new_mark
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from sekali.invalidation import Cursor
+    from sekali.keys import Keyspace
+    from sekali.local import Local
+    from sekali.scripts import Command
+
+MOST_MARKS: Final = 10_000
+"""Tags whose mark is remembered; above it all are forgotten, and asked for again."""
+MOST_OWN_ENTRIES: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """Carry one look at the log: the command, and the cursor that its reply belongs to."""
+
+    command: Command
+    cursor: Cursor | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """Hold a mark, and the number of the change that brought it."""
+
+    text: str
+    move: int
+
+
+class Coherence:
+    """Follow the log on behalf of one local tier. Safe to use from several threads.
+
+    `applied` counts the looks that were taken in: whoever saw it grow since the invocation began
+    knows that the local tier is as new as the invocation.
+    """
+
+    def __init__(self, keyspace: Keyspace, local: Local) -> None:
+        """Start without a place in the log: the first look finds its end."""
+        self._log = Log(keyspace)
+        self._local = local
+        self._cursor: Cursor | None = None
+        self._marks: dict[str, _Mark] = {}
+        self._moves = 0
+        self._own: OrderedDict[str, None] = OrderedDict()
+        self._lock = threading.Lock()
+        self.applied = 0
+
+    # The log.
+
+    def glance(self) -> Glance:
+        """Return the command that reads what was invalidated since the last look."""
+        cursor = self._cursor
+        return Glance(self._log.tail(cursor), cursor)
+
+    def apply(self, glance: Glance, reply: Any) -> None:  # Any: the client's reply
+        """Drop from the local tier what the log names, or everything where it has a gap."""
+        if isinstance(reply, Exception):
+            self._forget("log_unreadable")
+            self._cursor = None
+            return
+        tail = self._log.read_tail(reply, glance.cursor)
+        if tail.gap:
+            # The first look too: a value of the same pipeline may be older than the log's end.
+            self._forget("log_opened" if glance.cursor is None else "log_gap")
+        for entry in tail.entries:
+            self._apply(entry)
+        self._cursor = tail.cursor
+        self.applied += 1
+
+    def _apply(self, entry: Entry) -> None:
+        with self._lock:
+            if entry.mark in self._own:
+                return
+        if entry.kind == "t":
+            self.learn(entry.name, entry.mark)
+        else:
+            self._local.drop(entry.name)
+
+    def _forget(self, cause: str) -> None:
+        with self._lock:
+            self._marks.clear()
+        self._local.flush(cause)
+
+    # Marks of tags.
+
+    def ask_mark(self, tag: str) -> tuple[Command, str]:
+        """Return the command that reads a tag's mark, and the mark it sets where there is none."""
+        offered = new_mark()
+        return self._log.epoch(tag, offered), offered
+
+    def peek_mark(self, tag: str) -> Command:
+        """Return the command that reads a tag's mark and leaves it as it is."""
+        return self._log.epoch_peek(tag)
+
+    def learn(self, tag: str, mark: str) -> None:
+        """Take a mark for the current one: what carries another one is not fresh."""
+        with self._lock:
+            known = self._marks.get(tag)
+            if known is not None and known.text == mark:
+                return
+            if len(self._marks) >= MOST_MARKS and known is None:
+                self._marks.clear()
+            self._moves += 1
+            self._marks[tag] = _Mark(mark, self._moves)
+        self._local.drop_tag(tag, mark=mark)
+
+    def moves(self) -> int:
+        """Return a number to hand to `mark_since`: this moment, counted in changes of marks."""
+        return self._moves
+
+    def mark_since(self, tag: str, moves: int) -> str | None:
+        """Return the mark if it is known and has not changed since `moves`, else None."""
+        mark = self._marks.get(tag)
+        return mark.text if mark is not None and mark.move <= moves else None
+
+    def doubtful(self, epochs: Mapping[str, str]) -> list[str]:
+        """Return the tags whose mark has to be asked for before the value is called stale.
+
+        One that is not the mark last seen is doubtful too: two containers that invalidate a tag at
+        once may reach the log in the other order.
+        """
+        return [tag for tag, mark in epochs.items() if not self._is_current(tag, mark)]
+
+    def current(self, epochs: Mapping[str, str], *, named: Iterable[str] = ()) -> bool:
+        """Tell whether a value with these marks is fresh. Missing or unknown is not.
+
+        `named` are the tags that the caller relies on: a value that does not carry one of them
+        would not hear of its invalidation.
+        """
+        return all(tag in epochs for tag in named) and not self.doubtful(epochs)
+
+    def _is_current(self, tag: str, mark: str) -> bool:
+        known = self._marks.get(tag)
+        return known is not None and known.text == mark
+
+    # Invalidating.
+
+    def tag_commands(self, tags: Sequence[str]) -> tuple[list[Command], list[Entry]]:
+        """Return what sets a new mark for each tag, and the log's entries that come after it."""
+        entries = [Entry("t", tag, new_mark()) for tag in tags]
+        return [self._log.epoch_set(entry.name, entry.mark) for entry in entries], entries
+
+    def append(self, entries: Sequence[Entry]) -> Command:
+        """Return what tells the other containers; send it after the keys and marks themselves."""
+        with self._lock:
+            for entry in entries:
+                self._own[entry.mark] = None
+            while len(self._own) > MOST_OWN_ENTRIES:
+                self._own.popitem(last=False)
+        return self._log.append(entries)
+
+    def replaced(self, scoped_key: str) -> Command:
+        """Return the command that tells the others that a key has a newer value."""
+        return self._log.append([Entry("r", scoped_key, new_mark())])

@@ -1,0 +1,121 @@
+"""Do the steps that `loading` asks for: in a thread, or on an event loop.
+
+Both take the same way through the same generators. On a loop the blocking flush of the shared cache
+runs in a thread of the default pool, a pause is the loop's, and a loader may be a coroutine
+function.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from sekali.errors import LoadTimeout
+from sekali.loading import WAIT_SHARE, Flush, Pause, Run
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Generator
+
+    from sekali.flights import Gate
+    from sekali.invocation import Invocation
+    from sekali.loading import Step
+    from sekali.shared import Shared
+
+T = TypeVar("T")
+
+_GATE_PAUSE_SECONDS: Final = 0.02
+
+
+class Driver:
+    """Do steps within one invocation's time."""
+
+    def __init__(self, shared: Shared, invocation: Invocation, gate: Gate) -> None:
+        """Keep the door to the shared cache, the time, and the limit on unshared loads."""
+        self._shared = shared
+        self._invocation = invocation
+        self._gate = gate
+
+    def drive(self, steps: Generator[Step, Any, T]) -> T:  # Any: as in loading
+        """Do the steps here and now; return what the generator returns."""
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    outcome = self._do(step)
+                except BaseException as error:  # noqa: BLE001 - the generator decides about it
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(outcome)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+
+    async def drive_async(self, steps: Generator[Step, Any, T]) -> T:  # Any: as in loading
+        """Do the steps on the running loop."""
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    outcome = await self._do_async(step)
+                except BaseException as error:  # noqa: BLE001 - the generator decides about it
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(outcome)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+
+    def flush(self, step: Flush) -> list[Any]:  # Any: as in Shared.flush
+        """Send one pipeline, within what is left of the invocation."""
+        left = max(self._invocation.remaining_seconds(), 0.0)
+        return self._shared.flush(step.commands, operation=step.operation, within_seconds=left)
+
+    def _do(self, step: Step) -> Any:  # Any: replies, or whatever the loader returns
+        match step:
+            case Flush():
+                return self.flush(step)
+            case Pause(seconds=seconds):
+                return self._invocation.pause(seconds)
+            case Run(loader=loader, gated=False):
+                return loader()
+            case Run(loader=loader):
+                if not self._gate.enter(self._gate_seconds()):
+                    raise LoadTimeout("(any key: too many loads at once)", self._gate_seconds())
+                try:
+                    return loader()
+                finally:
+                    self._gate.leave()
+
+    async def _do_async(self, step: Step) -> Any:  # Any: as in _do
+        match step:
+            case Flush():
+                return await asyncio.to_thread(self.flush, step)
+            case Pause(seconds=seconds):
+                return await asyncio.sleep(seconds)
+            case Run(loader=loader, gated=False):
+                return await _called(loader)
+            case Run(loader=loader):
+                await self._enter_gate()
+                try:
+                    return await _called(loader)
+                finally:
+                    self._gate.leave()
+
+    async def _enter_gate(self) -> None:
+        until = self._invocation.now() + self._gate_seconds()
+        while not self._gate.enter(0.0):
+            if self._invocation.now() >= until:
+                raise LoadTimeout("(any key: too many loads at once)", self._gate_seconds())
+            await asyncio.sleep(_GATE_PAUSE_SECONDS)
+
+    def _gate_seconds(self) -> float:
+        return max(self._invocation.remaining_seconds(), 0.0) * WAIT_SHARE
+
+
+async def _called(loader: Callable[[], T | Awaitable[T]]) -> T:
+    outcome = loader()
+    if inspect.isawaitable(outcome):
+        awaited: T = await outcome
+        return awaited
+    return outcome

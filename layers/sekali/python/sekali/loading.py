@@ -1,0 +1,444 @@
+"""Find a value or load it: the order of the steps, without the doing of them.
+
+Each function here is a generator that yields what has to be done (`Flush`, `Pause`, `Run`) and is
+sent the outcome, so that threads and coroutines take the same way (see `driving`):
+
+    local, fresh                  a hit, if the level vouches for it: no step at all
+    per_invocation, first read    [log's tail], one flush, then as above
+    strict                        [fence of the shared value, marks], then as above
+    claim: Served                 kept, decided by its marks and its age
+    claim: Acquired               the loader, then [finish]
+    claim: Busy                   an old value that may be served, else a pause, growing
+    nothing answers               an old value where allowed, else a bounded load
+
+What is *not* guaranteed: that a loader runs once. A waiter at its bound loads without the lease (or
+raises, by `on_timeout`), and while the shared cache is away every container loads for itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from sekali import codec
+from sekali.answers import Acquired, Busy, Served
+from sekali.errors import LoadTimeout, SharedUnavailable
+from sekali.keys import CACHE_NAME
+from sekali.lifetimes import QUIET_SECONDS, Loaded
+from sekali.passage import Call, Old, Passage, Result, Tiers
+from sekali.scripts import Command
+from sekali.telemetry import events
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from sekali.answers import ClaimAnswer, Lease
+    from sekali.local import Seen
+
+_log = logging.getLogger(__name__)
+
+FIRST_PAUSE_SECONDS: Final = 0.1
+"""No waiter asks more often than ten times a second."""
+LONGEST_PAUSE_SECONDS: Final = 2.0
+WAIT_SHARE: Final = 0.5
+"""Part of the invocation's remaining time that a wait may use, unless the call says otherwise."""
+MOST_REFUSALS: Final = 5
+"""Values that may be refused in a row, each newer than the last, before the wait is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flush:
+    """Send the commands in one pipeline; answered with the replies, or SharedUnavailable."""
+
+    commands: Sequence[Command]
+    operation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Let `seconds` pass."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Call the loader; answered with what it returned, or what it raised. `gated`: one of few."""
+
+    loader: Callable[[], Any]  # Any: whatever the caller caches
+    gated: bool = False
+
+
+Step = Flush | Pause | Run
+Steps = Generator[Step, Any, Result[Any]]  # Any: replies, and whatever the caller caches
+
+
+def bound_seconds(call: Call, tiers: Tiers) -> float:
+    """Return how long this call may wait for somebody else, in seconds."""
+    remaining = max(tiers.invocation.remaining_seconds(), 0.0)
+    share = remaining * WAIT_SHARE
+    return share if call.wait_seconds is None else min(call.wait_seconds, remaining)
+
+
+def flush_with_tail(
+    tiers: Tiers,
+    commands: Sequence[Command],
+    *,
+    due: bool,
+    tags: Iterable[str] = (),
+    operation: str,
+) -> Generator[Step, Any, tuple[list[Any], Callable[[], None], dict[str, str]]]:
+    """Flush commands behind the tail, if it is due, and the marks of `tags`.
+
+    Returns the replies, what applies the tail once their values are kept, and the marks that were
+    read. They are learnt already, though a gap in the tail makes the container forget them again:
+    whoever loads under them has them compared once more beside its finish.
+    """
+    coherence = tiers.coherence
+    glance = coherence.glance() if due else None
+    asked = {tag: coherence.ask_mark(tag)[0] for tag in tags}
+    before = [glance.command] if glance else []
+    before += asked.values()
+    replies = yield Flush([*before, *commands], operation)
+    skip = len(before)
+    marks: dict[str, str] = {}
+    for tag, reply in zip(asked, replies[skip - len(asked) : skip], strict=True):
+        if not isinstance(reply, Exception):
+            marks[tag] = reply.decode()
+            coherence.learn(tag, marks[tag])
+
+    def apply() -> None:
+        if glance is not None:
+            coherence.apply(glance, replies[0])
+
+    return replies[skip:], apply, marks
+
+
+class Loading:
+    """One call of `get_or_load` for one key.
+
+    `due` says that the log's tail was not read in this invocation.
+    """
+
+    def __init__(
+        self, tiers: Tiers, call: Call, *, due: bool, postpone: Callable[[Call], bool]
+    ) -> None:
+        """Keep what the steps need; `postpone` takes a refresh for the end of the invocation."""
+        self._tiers = tiers
+        self._call = call
+        self._due = due and call.level != "ttl"
+        self._postpone = postpone
+        self._passage = Passage(tiers, call)
+        self._until = tiers.invocation.now() + bound_seconds(call, tiers)
+
+    def steps(self) -> Steps:
+        """Yield the steps to the value; returns it."""
+        seen = self._tiers.local.look(self._call.scoped)
+        trusted = seen is not None and self._vouched(seen)
+        if seen is not None and not trusted:
+            unverified = old_of(seen, trusted=False)
+            try:
+                seen = yield from self._verify(seen)
+            except SharedUnavailable as error:
+                self._passage = Passage(self._tiers, self._call, unverified)
+                return (yield from self._without_shared(error))
+        if seen is None:
+            return (yield from self._from_shared())
+        old = old_of(seen, trusted=True)
+        if seen.left_seconds > 0 and (seen.fresh or seen.quiet or self._postponed()):
+            return self._answer(old)
+        if seen.quiet and self._may_serve_stale(old):
+            return self._answer(old)
+        self._passage = Passage(self._tiers, self._call, old)
+        return (yield from self._from_shared())
+
+    def refresh(self, fence: int) -> Steps:
+        """Yield the steps to a value newer than `fence`, for a refresh at the end.
+
+        Raises:
+            LoadTimeout: somebody else is at it.
+        """
+        old = Old(
+            value=None,
+            fence=fence,
+            age_seconds=0.0,
+            left_seconds=-math.inf,
+            source="local",
+            trusted=False,
+        )
+        self._passage = Passage(self._tiers, self._call, old)
+        self._until = self._tiers.invocation.now()
+        return self._from_shared()
+
+    # What is local.
+
+    def _vouched(self, seen: Seen) -> bool:
+        """Tell whether the level lets this copy be used without a question."""
+        if self._call.level == "strict":
+            return False
+        # What was loaded in this very invocation is younger than its beginning.
+        elapsed = self._tiers.invocation.elapsed_seconds()
+        return not self._due or seen.held_seconds + seen.age_seconds < elapsed
+
+    def _verify(self, seen: Seen) -> Generator[Step, Any, Seen | None]:
+        """Ask whether the copy is good: the tail, and for `strict` its fence and its marks.
+
+        Raises:
+            SharedUnavailable: nobody knows.
+        """
+        call, tiers = self._call, self._tiers
+        strict = call.level == "strict"
+        slot = tiers.invocation.claims.keyspace.of(CACHE_NAME, call.key, call.key)
+        ask = [Command(("GETRANGE", slot.value, 0, codec.FENCE_DIGITS - 1))] if strict else []
+        tags = tuple(seen.epochs) if strict else ()
+        replies, apply, _ = yield from flush_with_tail(
+            tiers, ask, due=self._due, tags=tags, operation="verify"
+        )
+        apply()
+        self._due = False
+        if strict and replies[0] != b"%0*d" % (codec.FENCE_DIGITS, seen.fence):
+            tiers.local.drop(call.scoped)
+        return tiers.local.look(call.scoped)
+
+    def _postponed(self) -> bool:
+        if self._call.refresh != "end" or not self._postpone(self._call):
+            return False
+        self._tiers.local.hush(self._call.scoped, QUIET_SECONDS)
+        return True
+
+    # What is shared.
+
+    def _from_shared(self) -> Steps:
+        refusals, pause = 0, FIRST_PAUSE_SECONDS
+        while True:
+            passage = self._passage
+            sent_at = self._tiers.invocation.now()
+            try:
+                answer, apply = yield from self._claim(sent_at)
+            except SharedUnavailable as error:
+                return (yield from self._without_shared(error))
+            if isinstance(answer, Served):
+                result = yield from self._serve(answer, apply)
+                if result is not None:
+                    return result
+                refusals += 1
+                passage.refuse(answer)
+                if refusals < MOST_REFUSALS:
+                    continue
+            apply()
+            if isinstance(answer, Acquired):
+                if answer.older and not passage.ask.refuse:
+                    # Whatever is there has no fence: it is not ours, and no script serves it.
+                    self._tiers.emit(events.UnreadableValue(name=CACHE_NAME, reason="garbage"))
+                return (yield from self._load(answer.lease))
+            old = passage.old
+            if old is not None and old.trusted and old.left_seconds > 0:
+                self._tiers.local.hush(self._call.scoped, QUIET_SECONDS)
+                return self._answer(old)
+            if self._tiers.invocation.now() >= self._until:
+                return (yield from self._at_bound())
+            pause = yield from self._wait(answer, pause)
+
+    def _claim(
+        self, sent_at: float
+    ) -> Generator[Step, Any, tuple[ClaimAnswer, Callable[[], None]]]:
+        call, tiers, passage = self._call, self._tiers, self._passage
+        (reply,), apply, passage.named = yield from flush_with_tail(
+            tiers, [passage.claim()], due=self._due, tags=call.tags, operation="claim"
+        )
+        self._due = False
+        if isinstance(reply, Exception):
+            apply()
+            raise SharedUnavailable("claim", str(reply)) from reply
+        return tiers.invocation.claims.read_claim(passage.ask, reply, sent_at), apply
+
+    def _serve(
+        self, served: Served, apply: Callable[[], None]
+    ) -> Generator[Step, Any, Result[Any] | None]:
+        """Return the served value if it is fresh; keep it to fall back on if only that."""
+        tiers, passage = self._tiers, self._passage
+        taken = passage.take_served(served)
+        apply()
+        if taken is None:
+            return None
+        old, opened, due_seconds = taken
+        if not passage.carries_named(opened.epochs):
+            return None
+        doubtful = tiers.coherence.doubtful(passage.others(opened.epochs))
+        if doubtful:
+            try:
+                yield from flush_with_tail(tiers, [], due=False, tags=doubtful, operation="marks")
+            except SharedUnavailable:
+                return None
+        if tiers.coherence.doubtful(passage.others(opened.epochs)):
+            return None
+        passage.old = old
+        if old.left_seconds > 0 and (due_seconds > 0 or self._postponed()):
+            return self._answer(old)
+        return None
+
+    def _wait(self, answer: ClaimAnswer, pause: float) -> Generator[Step, Any, float]:
+        tiers = self._tiers
+        left = answer.remaining_seconds if isinstance(answer, Busy) else LONGEST_PAUSE_SECONDS
+        # A lease about to end is looked at when it ends; a long one by growing pauses.
+        chosen = max(min(pause, left), FIRST_PAUSE_SECONDS) * tiers.uniform(1.0, 1.3)
+        yield Pause(max(min(chosen, self._until - tiers.invocation.now()), 0.0))
+        return min(pause * 1.6, LONGEST_PAUSE_SECONDS)
+
+    # The loader.
+
+    def _load(self, lease: Lease) -> Steps:
+        call, tiers, passage = self._call, self._tiers, self._passage
+        passage.begin(lease)
+        began = tiers.invocation.now()
+        try:
+            returned = yield Run(call.loader)
+            # The lease is renewed until its finish is sent.
+            seconds = tiers.invocation.now() - began
+            loaded = returned if isinstance(returned, Loaded) else Loaded(returned)
+            yield from self._fill(lease, loaded, seconds)
+        except GeneratorExit:  # nobody is there any more to send anything
+            raise
+        except BaseException as error:
+            yield from self._give_back(lease, error)
+            if isinstance(error, Exception) and (old := self._usable()) is not None:
+                _log.warning("loading %s failed, a stale value is served", call.key, exc_info=error)
+                tiers.local.hush(call.scoped, QUIET_SECONDS)
+                return self._answer(old)
+            raise
+        finally:
+            tiers.invocation.heartbeat.unwatch(lease)
+        tiers.emit(
+            events.CacheRead(source="loaded", name=CACHE_NAME, key=call.key, load_seconds=seconds)
+        )
+        return Result(loaded.value, "loaded", 0.0)
+
+    def _fill(
+        self,
+        lease: Lease,
+        loaded: Loaded[Any],
+        seconds: float,
+    ) -> Generator[Step, Any, None]:
+        """Offer the value to the shared tier, and keep it here if that took it."""
+        call, tiers, passage = self._call, self._tiers, self._passage
+        try:
+            offered, read = yield from chosen_marks(tiers, passage.chosen_tags(loaded))
+            epochs = passage.epochs(offered, read)
+            for tag, mark in read.items():
+                tiers.coherence.learn(tag, mark)
+            finish = passage.pack(lease, loaded, epochs, seconds)
+            (reply,), _, _ = yield from flush_with_tail(
+                tiers, [finish], due=False, tags=call.tags, operation="finish"
+            )
+        except SharedUnavailable as error:
+            _log.warning("the value of %s was not stored: %s", call.key, error)
+            return
+        passage.take_end(reply)
+
+    def _give_back(self, lease: Lease, error: BaseException) -> Generator[Step, Any, None]:
+        """Let the lease go; where a stale value is served, the key cools for the whole fleet."""
+        cooling = isinstance(error, Exception) and self._usable() is not None
+        finish = self._passage.finish(lease, "T" if cooling else "W")
+        try:
+            yield Flush([finish], "finish")
+        except SharedUnavailable as unavailable:
+            _log.warning("the lease of %s was not given back: %s", lease.key, unavailable)
+
+    def _without_shared(self, error: SharedUnavailable) -> Steps:
+        """Serve an old value where allowed, else load under a limit, for this container alone."""
+        call, tiers, passage = self._call, self._tiers, self._passage
+        old = passage.old
+        if old is not None and old.left_seconds > 0 and (old.trusted or self._usable()):
+            tiers.local.hush(call.scoped, QUIET_SECONDS)
+            return self._answer(old)
+        _log.warning("loading %s without the shared tier: %s", call.key, error)
+        drops = tiers.local.drops
+        began = tiers.invocation.now()
+        try:
+            returned = yield Run(call.loader, gated=True)
+        except Exception as failure:
+            if (usable := self._usable()) is None:
+                raise
+            _log.warning("loading %s failed, a stale value is served", call.key, exc_info=failure)
+            tiers.local.hush(call.scoped, QUIET_SECONDS)
+            return self._answer(usable)
+        loaded = returned if isinstance(returned, Loaded) else Loaded(returned)
+        passage.keep_unshared(loaded, drops=drops)
+        seconds = tiers.invocation.now() - began
+        tiers.emit(
+            events.CacheRead(source="loaded", name=CACHE_NAME, key=call.key, load_seconds=seconds)
+        )
+        return Result(loaded.value, "loaded", 0.0)
+
+    def _at_bound(self) -> Steps:
+        return (yield from at_bound(self._tiers, self._call, self._usable(), self._until))
+
+    # Old values.
+
+    def _usable(self) -> Old | None:
+        """Return the value to serve when there is no better one, if the call allows it."""
+        old = self._passage.old
+        if old is None:
+            return None
+        fresh = old.trusted and old.left_seconds > 0
+        return old if fresh or self._may_serve_stale(old) else None
+
+    def _may_serve_stale(self, old: Old) -> bool:
+        allowed = self._call.lifetime.stale_seconds
+        return allowed > 0 and old.left_seconds > -allowed
+
+    def _answer(self, old: Old) -> Result[Any]:
+        fresh = old.trusted and old.left_seconds > 0
+        source = old.source if fresh else "stale"
+        self._tiers.emit(events.CacheRead(source=source, name=CACHE_NAME, key=self._call.key))
+        return Result(old.value, source, old.age_seconds)
+
+
+def old_of(seen: Seen, *, trusted: bool) -> Old:
+    """Return what is local as a value to fall back on."""
+    return Old(
+        value=seen.value,
+        fence=seen.fence,
+        age_seconds=seen.age_seconds,
+        left_seconds=seen.left_seconds,
+        source="local",
+        trusted=trusted,
+    )
+
+
+def chosen_marks(
+    tiers: Tiers, tags: Sequence[str]
+) -> Generator[Step, Any, tuple[dict[str, str], dict[str, str]]]:
+    """Read the marks of tags that a loader chose, without learning them yet.
+
+    Returns the marks that were offered where there was none, and those that are there now.
+    """
+    if not tags:
+        return {}, {}
+    asked = {tag: tiers.coherence.ask_mark(tag) for tag in tags}
+    replies = yield Flush([command for command, _ in asked.values()], "marks")
+    read = {
+        tag: reply.decode()
+        for tag, reply in zip(asked, replies, strict=True)
+        if not isinstance(reply, Exception)
+    }
+    if len(read) < len(asked):
+        raise SharedUnavailable("marks", "refused")
+    return {tag: offered for tag, (_, offered) in asked.items()}, read
+
+
+def at_bound(tiers: Tiers, call: Call, old: Old | None, until: float) -> Steps:
+    """End a wait by policy: an old value, a load without the lease, or the error."""
+    tiers.emit(events.LoadTimedOut(name=CACHE_NAME, key=call.key, policy=call.on_timeout))
+    if old is not None:
+        tiers.emit(events.CacheRead(source="stale", name=CACHE_NAME, key=call.key))
+        return Result(old.value, "stale", old.age_seconds)
+    if call.on_timeout == "raise":
+        waited = bound_seconds(call, tiers) + tiers.invocation.now() - until
+        raise LoadTimeout(call.key, max(waited, 0.0))
+    returned = yield Run(call.loader)
+    value = returned.value if isinstance(returned, Loaded) else returned
+    return Result(value, "loaded", 0.0)

@@ -1,0 +1,401 @@
+"""Take one key through the shared tier: build its commands, read their replies, keep what counts.
+
+A passage sends nothing. `loading` puts its commands into flushes, alone or with those of many keys:
+
+    1  [log's tail if due, marks of the named tags, claim]      → `take_claim`, then the tail
+    2  the loader runs under the lease
+    3  [marks again, finish]                                     → `take_end`
+
+Fenced fill: the finish says whether the value was stored, which it is only under a live lease of a
+key that nobody invalidated meanwhile. The local tier keeps it only then, only if the marks of its
+tags are still those from before the load, and only if nothing was dropped here in between.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+from sekali import codec
+from sekali.answers import Ask, End, Finished, new_token
+from sekali.clock import Moment, now
+from sekali.errors import ResultUnencodable, ValueTooLarge, ValueUnreadable
+from sekali.keys import CACHE_NAME
+from sekali.lifetimes import Lifetime, Loaded, fresh_seconds
+from sekali.packing import PLAIN, Packed, Packing
+from sekali.telemetry import events
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from sekali.answers import Lease, Outcome, Served, Terms
+    from sekali.claims import Reply
+    from sekali.clock import Clock
+    from sekali.coherence import Coherence
+    from sekali.invocation import Invocation
+    from sekali.lifetimes import Uniform
+    from sekali.local import Local
+    from sekali.scripts import Command
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+Source = Literal["local", "shared", "loaded", "stale"]
+Level = Literal["per_invocation", "strict", "ttl"]
+
+
+@dataclass(frozen=True, slots=True)
+class Result(Generic[T]):
+    """Hold a value, where it came from, and how long ago it was computed, in seconds."""
+
+    value: T
+    source: Source
+    age_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One call's options."""
+
+    key: str
+    scoped: str
+    loader: Callable[[], Any]  # Any: whatever the caller caches
+    lifetime: Lifetime
+    tags: tuple[str, ...] = ()
+    packing: Packing = PLAIN
+    level: Level = "per_invocation"
+    wait_seconds: float | None = None
+    on_timeout: Literal["load", "raise"] = "load"
+    refresh: Literal["now", "end"] = "now"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tiers:
+    """What every passage of one invocation works with."""
+
+    local: Local
+    coherence: Coherence
+    invocation: Invocation
+    terms: Terms
+    clock: Clock
+    emit: Callable[[events.Event], None]
+    uniform: Uniform
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Old:
+    """A value that is not fresh: what to fall back on. `trusted` says that the level vouches."""
+
+    value: Any  # Any: whatever is cached
+    fence: int
+    age_seconds: float
+    left_seconds: float
+    source: Source
+    trusted: bool = True
+
+
+@dataclass(slots=True)
+class _Fill:
+    """A value on its way into both tiers."""
+
+    value: object
+    packed: Packed
+    lifetime: Lifetime
+    epochs: Mapping[str, str]
+    load_seconds: float
+    drops: int
+    sent: Moment
+
+
+@dataclass(slots=True)
+class Passage:
+    """One key's way. Used once."""
+
+    tiers: Tiers
+    call: Call
+    old: Old | None = None
+    named: Mapping[str, str] = field(init=False, default_factory=dict)
+    ask: Ask = field(init=False)
+    _sent: Moment = field(init=False)
+    _drops: int = field(init=False, default=0)
+    _marked: list[str] = field(init=False, default_factory=list)
+    _moves: int = field(init=False, default=0)
+    _fill: _Fill | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        """Mint the claim's token; refuse what is known not to be fresh."""
+        token = new_token()
+        self.ask = Ask(
+            name=CACHE_NAME,
+            id=f"load-{token}",
+            key=self.call.key,
+            payload_hash="",
+            token=token,
+            terms=self.tiers.terms,
+            refuse=self.old.fence if self.old else 0,
+        )
+
+    # The claim.
+
+    def note(self) -> None:
+        """Remember the moment before a flush: values that it brings are no younger."""
+        self._sent = now(self.tiers.clock)
+        self._drops = self.tiers.local.drops
+
+    def claim(self) -> Command:
+        """Return the claim's command."""
+        self.note()
+        return self.tiers.invocation.claims.claim(self.ask)
+
+    def refuse(self, served: Served) -> None:
+        """Ask for a newer value than this one at the next claim."""
+        self.tiers.local.drop(self.call.scoped)
+        self.ask = replace(self.ask, refuse=codec.fence_of(served.value))
+
+    def take_served(self, served: Served) -> tuple[Old, codec.Opened, float] | None:
+        """Keep a served value; return it with its seconds until it is due, or None if unreadable.
+
+        Whether its tags are current is not decided here.
+        """
+        call, tiers = self.call, self.tiers
+        try:
+            opened = codec.read(served.value, key=call.scoped)
+            body = call.packing.unpack(opened.body, opened.packing)
+            value = call.packing.decode(body)
+        except ValueUnreadable as error:
+            tiers.emit(events.UnreadableValue(name=CACHE_NAME, reason=error.reason))
+            return None
+        left = min(served.remaining_seconds - opened.stale_seconds, opened.ttl_seconds)
+        age = opened.ttl_seconds - left
+        due = fresh_seconds(
+            left_seconds=left,
+            age_seconds=age,
+            soft_seconds=opened.soft_seconds,
+            load_seconds=opened.load_seconds,
+            uniform=tiers.uniform,
+        )
+        self._keep(
+            value,
+            body,
+            opened.fence,
+            opened.epochs,
+            left_seconds=left,
+            due_seconds=due,
+            stale_seconds=opened.stale_seconds,
+            age_seconds=age,
+            since=self._sent,
+            only_if=self._nothing_dropped_since(self._drops),
+        )
+        old = Old(
+            value=value, fence=opened.fence, age_seconds=age, left_seconds=left, source="shared"
+        )
+        return old, opened, due
+
+    def carries_named(self, epochs: Mapping[str, str]) -> bool:
+        """Tell whether a value carries every named tag, with the mark that came with its claim."""
+        return all(tag in epochs and epochs[tag] == self.named.get(tag) for tag in self.call.tags)
+
+    def others(self, epochs: Mapping[str, str]) -> dict[str, str]:
+        """Return the marks of the tags that the call did not name."""
+        return {tag: mark for tag, mark in epochs.items() if tag not in self.call.tags}
+
+    # The load.
+
+    def begin(self, lease: Lease) -> None:
+        """Note what the tags' marks are before the loader runs, and renew the lease meanwhile."""
+        lease.started = True
+        heartbeat = self.tiers.invocation.heartbeat
+        heartbeat.watch(lease)
+        heartbeat.start()
+        self._moves = self.tiers.coherence.moves()
+
+    def chosen_tags(self, loaded: Loaded[Any]) -> list[str]:  # Any: whatever was loaded
+        """Return the tags that the loader added to those of the call."""
+        return [tag for tag in dict.fromkeys(loaded.tags) if tag not in self.call.tags]
+
+    def epochs(self, offered: Mapping[str, str], read: Mapping[str, str]) -> dict[str, str] | None:
+        """Return the marks from before the load, or None where one is not known to be from then.
+
+        The named tags were read before it. A chosen one was known before it and is still the same,
+        or had no mark at all until now: whatever was invalidated by it had none to lose.
+        """
+        coherence = self.tiers.coherence
+        if any(tag not in self.named for tag in self.call.tags):
+            return None
+        epochs = {tag: self.named[tag] for tag in self.call.tags}
+        for tag, mark in read.items():
+            if mark not in {offered[tag], coherence.mark_since(tag, self._moves)}:
+                return None
+            epochs[tag] = mark
+        return epochs
+
+    def pack(
+        self, lease: Lease, loaded: Loaded[Any], epochs: Mapping[str, str] | None, seconds: float
+    ) -> Command:
+        """Return the finish that offers the value to the shared tier; unfit ones are told."""
+        call = self.call
+        lifetime = call.lifetime.of(loaded).jittered(self.tiers.uniform)
+        try:
+            packed = call.packing.pack(loaded.value)
+        except (ResultUnencodable, ValueTooLarge) as error:
+            _log.warning("the value of %s is returned but not cached: %s", call.key, error)
+            reason = "too_large" if isinstance(error, ValueTooLarge) else "unencodable"
+            return self._refused(lease, reason)
+        if epochs is None:
+            return self._refused(lease, "tag_unknown")
+        if lifetime.ttl_seconds <= 0:
+            return self.finish(lease, "D")
+        header = codec.header(
+            lease.fence,
+            key=call.scoped,
+            created=self.tiers.clock.wall(),
+            ttl_seconds=lifetime.ttl_seconds,
+            epochs=epochs,
+            body=packed.stored,
+            soft_seconds=lifetime.soft_seconds,
+            stale_seconds=lifetime.stale_seconds,
+            load_seconds=seconds,
+            packing=packed.packing,
+        )
+        self._fill = _Fill(
+            loaded.value,
+            packed,
+            lifetime,
+            epochs,
+            seconds,
+            self.tiers.local.drops,
+            now(self.tiers.clock),
+        )
+        life = lifetime.ttl_seconds + lifetime.stale_seconds
+        return self.finish(lease, "D", packed.stored, header, life)
+
+    def _refused(self, lease: Lease, reason: str) -> Command:
+        self.tiers.local.drop(self.call.scoped)
+        self.tiers.emit(events.FillRefused(name=CACHE_NAME, key=self.call.key, reason=reason))
+        return self.finish(lease, "D")
+
+    def finish(
+        self,
+        lease: Lease,
+        outcome: Outcome,
+        result: bytes = b"",
+        header: bytes = b"",
+        life_seconds: float = 0.0,
+    ) -> Command:
+        """Return the command that ends the claim; without a header it stores nothing."""
+        self._end = End(
+            ask=lease.ask,
+            token=lease.token,
+            fence=lease.fence,
+            outcome=outcome,
+            recorded=False,
+            result=result,
+            header=header,
+            value_ttl_seconds=life_seconds,
+        )
+        return self.tiers.invocation.claims.finish(self._end)
+
+    _end: End = field(init=False)
+
+    def take_end(self, reply: Reply | Exception) -> bool:
+        """Keep the value in the local tier if the shared one took it; tell whether it did.
+
+        Call it after the marks of the same flush were learnt.
+        """
+        fill, call = self._fill, self.call
+        if isinstance(reply, Exception):
+            _log.warning("the value of %s was refused: %s", call.key, reply)
+            return False
+        answer = self.tiers.invocation.claims.read_finish(self._end, reply)
+        if fill is None:
+            return False
+        if not (isinstance(answer, Finished) and answer.filled):
+            self.tiers.emit(events.FillRefused(name=CACHE_NAME, key=call.key, reason="superseded"))
+            return False
+        nothing_dropped = self._nothing_dropped_since(fill.drops)
+        self._keep_filled(
+            fill,
+            self._end.fence,
+            only_if=lambda: nothing_dropped() and self.tiers.coherence.current(fill.epochs),
+        )
+        return True
+
+    def keep_unshared(self, loaded: Loaded[Any], *, drops: int) -> None:
+        """Keep a value that was loaded without the shared tier, for this container alone.
+
+        The log's next tail names whatever was invalidated meanwhile; marks that are not known are
+        those of nobody, so that the first look at a tag drops it.
+        """
+        lifetime = self.call.lifetime.of(loaded)
+        try:
+            packed = self.call.packing.pack(loaded.value)
+        except (ResultUnencodable, ValueTooLarge):
+            return
+        epochs = dict.fromkeys((*self.call.tags, *loaded.tags), "")
+        sent = now(self.tiers.clock)
+        fill = _Fill(loaded.value, packed, lifetime, epochs, 0.0, drops, sent)
+        seen = self.tiers.local.look(self.call.scoped)
+        # As good as what is there, so that it takes its place; any claim's fence is greater.
+        fence = seen.fence if seen else 0
+        self._keep_filled(fill, fence, only_if=self._nothing_dropped_since(drops))
+
+    def _nothing_dropped_since(self, drops: int) -> Callable[[], bool]:
+        return lambda: self.tiers.local.drops == drops
+
+    def _keep_filled(self, fill: _Fill, fence: int, *, only_if: Callable[[], bool]) -> None:
+        lifetime = fill.lifetime
+        due = fresh_seconds(
+            left_seconds=lifetime.ttl_seconds,
+            age_seconds=0.0,
+            soft_seconds=lifetime.soft_seconds,
+            load_seconds=fill.load_seconds,
+            uniform=self.tiers.uniform,
+        )
+        self._keep(
+            fill.value,
+            fill.packed.body,
+            fence,
+            fill.epochs,
+            left_seconds=lifetime.ttl_seconds,
+            due_seconds=due,
+            stale_seconds=lifetime.stale_seconds,
+            age_seconds=0.0,
+            since=fill.sent,
+            only_if=only_if,
+        )
+
+    def _keep(
+        self,
+        value: object,
+        body: bytes,
+        fence: int,
+        epochs: Mapping[str, str],
+        *,
+        left_seconds: float,
+        due_seconds: float,
+        stale_seconds: float,
+        age_seconds: float,
+        since: Moment,
+        only_if: Callable[[], bool],
+    ) -> None:
+        most = self.call.lifetime.local_seconds
+        if most is not None:
+            left_seconds, stale_seconds = min(left_seconds, most), min(stale_seconds, most)
+        if left_seconds + stale_seconds <= 0 or most == 0:
+            return
+        self.tiers.local.put(
+            self.call.scoped,
+            value,
+            encoded=body,
+            decode=self.call.packing.decode,
+            ttl_seconds=max(left_seconds, 0.0),
+            stale_seconds=stale_seconds + min(left_seconds, 0.0),
+            fresh_seconds=max(due_seconds, 0.0),
+            age_seconds=age_seconds,
+            fence=fence,
+            epochs=epochs,
+            since=since,
+            only_if=only_if,
+        )

@@ -1,0 +1,97 @@
+"""Containers that share one Valkey, each with a clock, a local tier and invocations of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sekali import warm
+from sekali.settings import Settings
+from sekali.testing import FrozenClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sekali.clock import Clock
+    from sekali.telemetry.events import Event
+    from sekali.tiered import Tiered
+
+INVOCATION_SECONDS = 30.0
+
+
+@dataclass
+class Box:
+    """One container: `invoke` begins its next invocation and returns the cache of it."""
+
+    container: warm.Container
+    clock: Any  # Any: a FrozenClock, or the machine's
+    events: list[Event] = field(default_factory=list)
+
+    def invoke(self, seconds: float = INVOCATION_SECONDS) -> Tiered:
+        """Begin an invocation; time passes on its clock where it has to wait."""
+        invocation = self.container.invocation(owner="test", remaining_seconds=seconds)
+        if isinstance(self.clock, FrozenClock):
+            invocation.pause = self.clock.sleep
+        return self.container.tiered(invocation)
+
+    @property
+    def flushes(self) -> int:
+        """Return how often this container waited for the shared cache."""
+        return self.container.shared.flushes
+
+    def told(self, kind: type[Event]) -> list[Any]:  # Any: events of that kind
+        """Return the events of one kind, in order."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+class Fleet:
+    """Make containers of one namespace."""
+
+    def __init__(self, url: str, **settings: Any) -> None:  # Any: fields of Settings
+        """Take the address of their Valkey."""
+        about = {"cache_url": url, "durable_mode": "redis", "heartbeat": False, **settings}
+        self.settings = Settings(**about)
+
+    def warm_scripts(self) -> None:
+        """Let the server know every script: one that it does not know costs a flush more."""
+        cache = self.box().invoke()
+        cache.get_or_load("warm", loader(1), tags=["warm"])
+        cache.invalidate(["warm"], tags=["warm"])
+
+    def box(self, clock: Clock | None = None, **options: Any) -> Box:  # Any: as in Container
+        """Return a container as after a cold start; its clock stands still unless one is given."""
+        clock = clock or FrozenClock()
+        told: list[Event] = []
+        container = warm.Container(self.settings, emit=told.append, clock=clock, **options)
+        return Box(container, clock, told)
+
+
+@dataclass
+class Loader:
+    """Return the values given, in turn, the last one for ever; count the calls."""
+
+    values: list[Any]  # Any: whatever is cached
+    during: Callable[[], object] = lambda: None
+    calls: int = 0
+
+    def __call__(self) -> Any:  # Any: whatever is cached
+        """Load once."""
+        value = self.values[min(self.calls, len(self.values) - 1)]
+        self.calls += 1
+        self.during()
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+
+def loader(*values: Any, during: Callable[[], object] = lambda: None) -> Loader:  # Any: as above
+    """Return a loader of these values."""
+    return Loader(list(values), during)
+
+
+def versions() -> Iterator[int]:
+    """Count up from 1: the states of a database that changes."""
+    number = 0
+    while True:
+        number += 1
+        yield number
