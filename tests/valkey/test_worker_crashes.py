@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from redis import Redis
 
     from sekali import Job
+    from tests.worker_world.faults import Fault
     from tests.worker_world.world import Environment
 
 KILLED_EVERYWHERE = [
@@ -34,9 +35,9 @@ def settled(world: World) -> list[str]:
 
 @pytest.mark.parametrize("faults", KILLED_EVERYWHERE)
 def test_container_killed_at_any_boundary_loses_nothing_and_settles_each_id_once(
-    world: World, faults: dict[str, list[str]]
+    world: World, faults: dict[str, list[Fault]]
 ) -> None:
-    doomed, heir = world.environment(Script(**faults)), world.environment()  # type: ignore[arg-type]  # parametrized text
+    doomed, heir = world.environment(Script(**faults)), world.environment()
     for number in range(4):
         world.send(f"id-{number}", {"n": number % 2})
 

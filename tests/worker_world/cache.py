@@ -8,7 +8,8 @@ from redis.exceptions import ConnectionError as Disconnected
 from redis.exceptions import OutOfMemoryError
 from redis.exceptions import TimeoutError as TimedOut
 
-from sekali.scripts import CLAIM, EPOCH, FINISH, INVALIDATE, LOG_APPEND, LOG_OPEN, RENEW
+from sekali import scripts
+from sekali.scripts import CLAIM, FINISH, LOG_OPEN, RENEW, Script
 from tests.worker_world.faults import Killed
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from tests.worker_world.faults import Fault, Point
 
-SCRIPTS: Final = (CLAIM, RENEW, FINISH, INVALIDATE, LOG_APPEND, LOG_OPEN, EPOCH)
+SCRIPTS: Final = [one for one in vars(scripts).values() if isinstance(one, Script)]
 
 _POINTS: Final[dict[str, Point]] = {
     CLAIM.sha: "claim",
@@ -112,13 +113,16 @@ class Pipeline:
     def execute(self, *, raise_on_error: bool) -> list[Any]:  # Any: replies
         """Send what is queued, and fail as the plan says."""
         assert not raise_on_error
-        fault = self._client.decide(self._point())
+        point = self._point()
+        fault = self._client.decide(point)
         if fault == "die_before":
             raise Killed
         if fault == "down":
             raise Disconnected("the plan says so")
         lines = self._lines[: len(self._lines) // 2] if fault == "half" else self._lines
-        refused = len(lines) - 1 if fault == "refused" else None
+        refused = None
+        if fault == "refused":
+            refused = max(at for at, line in enumerate(lines) if point in _points_of(line))
         replies = self._send(lines, refused)
         if fault == "half":
             raise Disconnected("the plan says so, half way")
@@ -131,8 +135,7 @@ class Pipeline:
         return replies
 
     def _point(self) -> Point:
-        names = (_POINTS.get(str(line[at])) for line in reversed(self._lines) for at in (0, 1))
-        return next((name for name in names if name is not None), "other")
+        return next((point for line in self._lines for point in _points_of(line)), "other")
 
     def _send(self, lines: list[Line], refused: int | None) -> list[Any]:  # Any: replies
         # Any: the client's own stubs leave this method untyped.
@@ -150,3 +153,7 @@ class Pipeline:
         if isinstance(reply, list) and reply and reply[0] == b"acquired":
             return [*reply[:-1], reply[-1] + self._client.server.behind_ms]
         return reply
+
+
+def _points_of(line: Line) -> list[Point]:
+    return [_POINTS[str(part)] for part in line[:2] if str(part) in _POINTS]

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 
 QUEUE_URL = "http://queues/jobs"
 DEAD_URL = "http://queues/jobs-dead"
+FIFO = {
+    "fifo": True,
+    "queue_url": f"{QUEUE_URL}.fifo",
+    "dead_letter_queue_url": f"{DEAD_URL}.fifo",
+}
+"""The settings of a worker behind a FIFO queue."""
 
 
 @dataclass(slots=True, eq=False)
@@ -75,8 +81,14 @@ class Queue:
         self.dead.append(self._message(body, 0.0, attributes, None))
 
     def visible(self) -> list[Waiting]:
-        """Return what a consumer may receive now."""
-        return [one for one in self.waiting.values() if one.visible_at <= self._now()]
+        """Return what may be received now; of a group nothing while any of it is in flight."""
+        hidden = [one for one in self.waiting.values() if one.visible_at > self._now()]
+        in_flight = {one.group for one in hidden if one.group is not None}
+        return [
+            one
+            for one in self.waiting.values()
+            if one.visible_at <= self._now() and one.group not in in_flight
+        ]
 
     def receive(self, messages: Iterable[Waiting]) -> list[dict[str, Any]]:
         """Hand messages over and hide them."""
@@ -90,6 +102,10 @@ class Queue:
     def delete(self, message_id: str) -> None:
         """Forget a message."""
         self.waiting.pop(message_id, None)
+
+    def hide(self, receipt_handle: str, seconds: float) -> None:
+        """Keep a received message invisible from now on."""
+        self.waiting[receipt_handle.partition("/")[0]].visible_at = self._now() + seconds
 
     def next_visible_at(self) -> float | None:
         """Return when the next message may be received, None where there is none."""
@@ -142,11 +158,21 @@ class FaultyQueueClient:
             "Failed": [{"Id": entry["Id"], "Code": "InternalError"} for entry in refused],
         }
 
+    def change_message_visibility_batch(
+        self,
+        *,
+        QueueUrl: str,  # noqa: ARG002, N803 boto3's own name
+        Entries: list[dict[str, Any]],  # noqa: N803 boto3's own name
+    ) -> None:
+        """Hide up to ten messages."""
+        for entry in Entries:
+            self._queue.hide(entry["ReceiptHandle"], entry["VisibilityTimeout"])
+
     def _take(self, url: str, entry: dict[str, Any]) -> None:
         attributes = {
             name: _as_received(value) for name, value in entry.get("MessageAttributes", {}).items()
         }
-        if url == DEAD_URL:
+        if url.startswith(DEAD_URL):
             self._queue.bury(entry["MessageBody"], attributes)
         else:
             assert url == QUEUE_URL

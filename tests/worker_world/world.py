@@ -201,10 +201,18 @@ class World:
             self.on_stop(environment)
             environment.stopped = False
 
-    def send(self, job_id: str, payload: object, *, name: str = "compute", **fields: object) -> str:
+    def send(
+        self,
+        job_id: str,
+        payload: object,
+        *,
+        name: str = "compute",
+        group: str | None = None,
+        **fields: object,
+    ) -> str:
         """Send one job and return the id of its message."""
         body = json.dumps({"sekali": 1, "id": job_id, "name": name, "payload": payload, **fields})
-        return self.queue.send(body).message_id
+        return self.queue.send(body, group=group).message_id
 
     def deliver(
         self,

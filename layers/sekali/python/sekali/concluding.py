@@ -175,7 +175,7 @@ class Concluding:
         patience = self._invocation.remaining_seconds() - LAST_FLUSH_SECONDS
         if recorded:
             patience = min(patience, RECORDED_PATIENCE_SECONDS)
-        until = self._invocation.now() + patience
+        until, pause = self._invocation.now() + patience, RETRY_PAUSE_SECONDS
         while True:
             for lease in leases:
                 heartbeat.unwatch(lease)
@@ -187,7 +187,8 @@ class Concluding:
                     return []
                 for lease in leases:
                     heartbeat.watch(lease)
-                self._invocation.pause(RETRY_PAUSE_SECONDS)
+                self._invocation.pause(min(pause, max(until - self._invocation.now(), 0.0)))
+                pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
     def _end(self, item: Item) -> End:
         ending, spec = item.ending, item.spec

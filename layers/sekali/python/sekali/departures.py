@@ -18,6 +18,7 @@ from sekali.outbox import MAX_DELAY_SECONDS, Letter
 from sekali.outgoing import MAX_MESSAGE_BYTES, dead_letter, delayed_copy
 from sekali.settling import give_back
 from sekali.telemetry import events
+from sekali.waves import BEHIND, group_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from sekali.warm import Container
 
 _log = logging.getLogger(__name__)
+
+LAST_LETTER_SECONDS = 0.25
+"""Closer to the deadline no letter is sent any more."""
 
 SHORTEST_DELAY_SECONDS = 1.0
 GROWTH_PER_DEFERRAL = 0.25
@@ -57,7 +61,7 @@ class Departures:
             self._bound_age(item)
         letters = {item.message_id: self._letter(item) for item in items}
         owed = [letter for letter in letters.values() if letter is not None]
-        acknowledged = self._container.outbox.send(owed) if owed else set()
+        acknowledged = self._container.outbox.send(owed, in_time=self._has_time) if owed else set()
         returning = {
             item.message_id
             for item in items
@@ -69,17 +73,28 @@ class Departures:
         return returning
 
     def _hide(self, items: Sequence[Item]) -> None:
-        """Set the delay of FIFO messages that are deferred: a copy would leave their order."""
+        """Set the delay of FIFO messages that are deferred: a copy would leave their order.
+
+        The rest of their group goes along: while any message of a group is in flight, the queue
+        hands out none of it.
+        """
         if not self._container.settings.fifo:
             return
-        hidden = [
-            (item.message.receipt_handle, self._delay_seconds(item.verdict.seconds, retries))
-            for item in items
-            if item.verdict and item.verdict.fate == "defer" and item.message
-            for retries in [item.message.receive_count - 1]
-        ]
+        delays: dict[str, float] = {}
+        hidden: list[tuple[str, float]] = []
+        for item in items:
+            verdict, message = item.verdict, item.message
+            if verdict is not None and message is not None and verdict.fate == "defer":
+                delay = self._delay_seconds(verdict.seconds, message.receive_count - 1)
+                delays[group_of(item)] = delay
+            elif verdict is None or verdict.reason != BEHIND or group_of(item) not in delays:
+                continue
+            hidden.append((str(item.raw.get("receiptHandle")), delays[group_of(item)]))
         if hidden:
             self._container.outbox.hide(self._queues.queue_url, hidden)
+
+    def _has_time(self) -> bool:
+        return self._invocation.remaining_seconds() > LAST_LETTER_SECONDS
 
     def _bound_age(self, item: Item) -> None:
         """Turn the deferral of a job that waited longer than allowed into a dead letter."""
@@ -106,7 +121,7 @@ class Departures:
         return self._copy(item, verdict)
 
     def _dead_letter(self, item: Item, verdict: Verdict) -> Letter:
-        group = (item.raw.get("attributes") or {}).get("MessageGroupId")
+        group = group_of(item)
         lease_fence = item.lease.fence if item.lease else 0
         return Letter(
             message_id=item.message_id,
@@ -120,7 +135,7 @@ class Departures:
                 fence=max(verdict.fence, lease_fence),
             ),
             trace=item.message.trace if item.message else None,
-            group=str(group or "sekali") if self._container.settings.fifo else None,
+            group=(group or "sekali") if self._container.settings.fifo else None,
         )
 
     def _copy(self, item: Item, verdict: Verdict) -> Letter | None:

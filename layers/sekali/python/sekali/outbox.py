@@ -53,14 +53,19 @@ class Outbox:
         """Keep the factory; nothing is connected before the first letter."""
         self._client = client
 
-    def send(self, letters: Sequence[Letter]) -> set[str]:
-        """Send `letters` and return the message ids whose letter was acknowledged."""
+    def send(self, letters: Sequence[Letter], *, in_time: Callable[[], bool]) -> set[str]:
+        """Send `letters` and return the message ids whose letter was acknowledged.
+
+        Nothing more is sent once `in_time` says no: an invocation that is killed here would return
+        what is settled as well.
+        """
         acknowledged: set[str] = set()
         for queue_url in dict.fromkeys(letter.queue_url for letter in letters):
             waiting = [letter for letter in letters if letter.queue_url == queue_url]
             for _ in range(SENDS):
                 for batch in batches(waiting, size_bytes=lambda one: one.outgoing.size_bytes):
-                    acknowledged |= self._send_batch(queue_url, batch)
+                    if in_time():
+                        acknowledged |= self._send_batch(queue_url, batch)
                 waiting = [one for one in waiting if one.message_id not in acknowledged]
         return acknowledged
 

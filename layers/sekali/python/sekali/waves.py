@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from sekali.items import Item
 
+BEHIND = "behind_its_group"
 WAVE_RECORDS = 500
 """Records claimed in one pipeline: bounds the reply, and how long a claim waits for its body."""
 
@@ -32,7 +33,7 @@ def fifo_waves(items: Sequence[Item]) -> Iterator[list[Item]]:
     """Yield the heads of all groups, again and again, until every group is settled or stopped."""
     groups: dict[str, list[Item]] = {}
     for item in items:
-        groups.setdefault(_group(item), []).append(item)
+        groups.setdefault(group_of(item), []).append(item)
     while groups:
         heads = [head for name in list(groups) if (head := _head(groups, name)) is not None]
         for start in range(0, len(heads), WAVE_RECORDS):
@@ -50,7 +51,7 @@ def _head(groups: dict[str, list[Item]], name: str) -> Item | None:
         # The repeat of an id that is in flight in another group waits for that group.
         return items[0] if items[0].leader is None else None
     for item in items[1:]:
-        item.verdict, item.leader = give_back("behind_its_group"), None
+        item.verdict, item.leader = give_back(BEHIND), None
     del groups[name]
     return None
 
@@ -61,5 +62,6 @@ def _is_settled(item: Item) -> bool:
     return item.verdict is not None and item.verdict.fate in {"delete", "dead_letter"}
 
 
-def _group(item: Item) -> str:
+def group_of(item: Item) -> str:
+    """Return the message group of a FIFO record, empty where it has none."""
     return str((item.raw.get("attributes") or {}).get("MessageGroupId", ""))
