@@ -143,7 +143,7 @@ def test_superseded_holder_changes_neither_value_nor_lease_of_the_running_succes
         world.deliver(heir, "m2")
 
     world.on_stop = take_over
-    returned = world.deliver(late, "m1")
+    returned = world.deliver(late, "m1", seconds=300.0)
 
     if mode == "redis":
         assert [one.reason for one in late.events if isinstance(one, events.Deferred)] == [

@@ -111,10 +111,10 @@ def _copy_after_deletion() -> None:
 
     honest = Outbox.send
 
-    def send(self: Outbox, letters: Any) -> set[str]:
+    def send(self: Outbox, letters: Any, *, in_time: Callable[[], bool]) -> set[str]:
         def later() -> None:
             time.sleep(0.2)
-            honest(self, letters)
+            honest(self, letters, in_time=in_time)
 
         threading.Thread(target=later, daemon=True).start()
         return {letter.message_id for letter in letters}
