@@ -72,6 +72,11 @@ class Report(TypedDict):
     by_hour: dict[str, float]
 
 
+def month_tag(month: str) -> str:
+    """Return the tag of everything that was computed from the flights of a month."""
+    return f"flights:{month}"
+
+
 def parse_flights(text: str) -> Month:
     """Read a month's flights from CSV with a header line.
 

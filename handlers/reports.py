@@ -14,7 +14,7 @@ import time
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from handlers.delays import delay_report, parse_flights
+from handlers.delays import delay_report, month_tag, parse_flights
 from sekali import PermanentError, Worker
 
 if TYPE_CHECKING:
@@ -64,13 +64,21 @@ def report_key(payload: Mapping[str, Any]) -> str:  # Any: as above
     return f"{question.month}/{question.carrier}/{question.origin or 'all'}"
 
 
-@worker.job("delay-report", key=report_key, ttl_seconds=REPORT_TTL_SECONDS)
+def report_tags(payload: Mapping[str, Any]) -> list[str]:  # Any: as above
+    """Return the tags of a report: that of its month."""
+    return [month_tag(read_question(payload).month)]
+
+
+@worker.job("delay-report", key=report_key, tags=report_tags, ttl_seconds=REPORT_TTL_SECONDS)
 def make_report(job: Job) -> Report:
     """Compute one report; the month's flights come from the cache where they can."""
     _tell("computing report", job_id=job.id, key=job.key, attempt=job.attempt)
     month, carrier, origin = read_question(job.payload)
     flights: Month = job.cache.get_or_load(
-        f"flights/{month}", lambda: load_month(month), ttl_seconds=MONTH_TTL_SECONDS
+        f"flights/{month}",
+        lambda: load_month(month),
+        ttl_seconds=MONTH_TTL_SECONDS,
+        tags=[month_tag(month)],
     )
     return delay_report(flights, carrier=carrier, origin=origin)
 

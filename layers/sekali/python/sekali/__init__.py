@@ -10,6 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from sekali.cached_functions import cached
+    from sekali.caching import cache
     from sekali.errors import (
         KeyInvalid,
         LeaseBusy,
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     )
     from sekali.idempotency import IdempotencyLayer
     from sekali.jobs import Job
+    from sekali.lifetimes import Loaded
+    from sekali.packing import MsgpackCodec, Packing
+    from sekali.passage import Result
     from sekali.producer import Producer, Request
     from sekali.recovery import Recovery
     from sekali.settings import Settings
@@ -41,11 +46,15 @@ __all__ = [
     "LeaseBusy",
     "LeaseLost",
     "LoadTimeout",
+    "Loaded",
     "MessageInvalid",
+    "MsgpackCodec",
+    "Packing",
     "PermanentError",
     "Producer",
     "Recovery",
     "Request",
+    "Result",
     "ResultUnencodable",
     "SekaliError",
     "SettingInvalid",
@@ -55,18 +64,26 @@ __all__ = [
     "Unwrap",
     "Worker",
     "__version__",
+    "cache",
+    "cached",
     "lease",
 ]
 
 _HOMES = {
     "IdempotencyLayer": "sekali.idempotency",
     "Job": "sekali.jobs",
+    "Loaded": "sekali.lifetimes",
+    "MsgpackCodec": "sekali.packing",
+    "Packing": "sekali.packing",
     "Producer": "sekali.producer",
     "Recovery": "sekali.recovery",
     "Request": "sekali.producer",
+    "Result": "sekali.passage",
     "Settings": "sekali.settings",
     "Unwrap": "sekali.wrappings",
     "Worker": "sekali.worker",
+    "cache": "sekali.caching",
+    "cached": "sekali.cached_functions",
     "lease": "sekali.warm",
 }
 

@@ -54,9 +54,15 @@ class Claiming:
         """Give every item of `wave` its answer, and a verdict where the answer decides it."""
         waiting = [item for item in wave if not self._known_done(item)]
         known = {item: self.ask(item) for item in waiting if self._known_value(item)}
+        # A value that the tail drops because of its tag is still there: it is refused at once.
+        local = {item: item.ending.fence for item in known if item.ending is not None}
         asking = {item: self.ask(item) for item in waiting if item not in known}
         self._send(asking, known, with_tail=bool(waiting))
-        again = {item: ask for item, ask in known.items() if self._was_dropped(item)}
+        again = {
+            item: replace(ask, refuse=local[item])
+            for item, ask in known.items()
+            if self._was_dropped(item)
+        }
         again.update(
             (item, replace(self.ask(item), refuse=fence))
             for item in asking

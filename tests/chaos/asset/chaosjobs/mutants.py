@@ -153,9 +153,10 @@ def _suspects_beside_others() -> None:
 
 
 def _waits_for_ever() -> None:
-    from sekali import tiered
+    from sekali import loading, tiered
 
-    _patch(tiered._Call, "bound", lambda _, __: 1e6)  # noqa: SLF001 - a mutant
+    _patch(loading, "bound_seconds", lambda _, __: 1e6)
+    _patch(tiered, "bound_seconds", lambda _, __: 1e6)
 
 
 def _write_without_condition() -> None:

@@ -1,0 +1,125 @@
+"""A file that changed in the bucket is seen by every report that is asked for afterwards."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+
+from handlers import invalidate, reports
+from handlers.delays import month_tag
+from sekali import SharedUnavailable, warm
+from tests.flight_data import invented_month
+from tests.worker_kit import Context, Kit, event, job, returned, started_kit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BUCKET = "flights"
+MONTH = "2013-01"
+
+
+@pytest.fixture
+def kit(monkeypatch: pytest.MonkeyPatch, valkey_url: str, valkey: object) -> Iterator[Kit]:
+    del valkey
+    for name in (reports.worker.service, invalidate.SERVICE):
+        for log in logging.getLogger(name).handlers:
+            monkeypatch.setattr(log, "level", logging.CRITICAL)
+    monkeypatch.setenv("REPORTS_DATA_BUCKET", BUCKET)
+    with started_kit(monkeypatch, valkey_url) as kit:
+        reports.s3.cache_clear()
+        location: Any = {"LocationConstraint": "eu-west-1"}  # Any: a literal's stub
+        boto3.client("s3").create_bucket(Bucket=BUCKET, CreateBucketConfiguration=location)
+        put_month(MONTH, invented_month(MONTH))
+        yield kit
+    reports.s3.cache_clear()
+
+
+def put_month(month: str, text: str) -> None:
+    boto3.client("s3").put_object(Bucket=BUCKET, Key=f"flights/{month}.csv", Body=text.encode())
+
+
+def notification(*keys: str) -> dict[str, Any]:
+    return {"Records": [{"s3": {"object": {"key": key}}} for key in keys]}
+
+
+def report(kit: Kit, job_id: str) -> dict[str, Any]:
+    response = reports.handler(event(job(job_id, {"month": MONTH, "carrier": "UA"})), Context())
+    row = kit.row("delay-report", job_id)
+    assert returned(response) == []
+    assert row is not None
+    result: dict[str, Any] = json.loads(row["result"]["B"])
+    return result
+
+
+def without_half(text: str) -> str:
+    lines = text.splitlines(keepends=True)
+    return "".join(lines[:1] + lines[1::2])
+
+
+def test_changed_file_is_seen_in_every_container(kit: Kit) -> None:
+    containers = []
+    before = []
+    for number in range(2):
+        warm.reset()
+        before.append(report(kit, f"before-{number}"))
+        containers.append(warm.container())
+    put_month(MONTH, without_half(invented_month(MONTH)))
+
+    warm.reset()
+    answer = invalidate.handler(notification(f"flights/{MONTH}.csv"), Context())
+
+    assert answer == {"months": [MONTH]}
+    for number, container in enumerate(containers):
+        with warm.inside(container):
+            after = report(kit, f"after-{number}")
+        assert after["flights"] < before[number]["flights"]
+
+
+def test_file_that_changes_during_a_report_keeps_that_report_out_of_the_cache(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = reports.load_month
+
+    def load_and_change(month: str) -> Any:  # Any: a Month
+        loaded = load(month)
+        put_month(MONTH, without_half(invented_month(MONTH)))
+        here = warm.container()
+        warm.reset()
+        invalidate.handler(notification(f"flights/{MONTH}.csv"), Context())
+        with warm._lock:  # noqa: SLF001 - the invalidation ran in another container
+            warm._state["container"] = here  # noqa: SLF001
+        return loaded
+
+    monkeypatch.setattr(reports, "load_month", load_and_change)
+    during = report(kit, "during")
+    monkeypatch.setattr(reports, "load_month", load)
+
+    after = report(kit, "after")
+
+    assert after["flights"] < during["flights"]
+
+
+@pytest.mark.usefixtures("kit")
+def test_names_are_decoded_and_others_are_left_alone() -> None:
+    answer = invalidate.handler(
+        notification("flights%2F2013-02.csv", "flights/2013-02.csv", "results/x", "flights/a.csv"),
+        Context(),
+    )
+
+    assert answer == {"months": ["2013-02"]}
+    assert invalidate.handler({"Event": "s3:TestEvent"}, Context()) == {"months": []}
+
+
+@pytest.mark.usefixtures("kit")
+def test_cache_that_does_not_answer_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEKALI_CACHE_URL", "redis://127.0.0.1:1")
+    warm.reset()
+
+    with pytest.raises(SharedUnavailable, match="invalidate failed"):
+        invalidate.handler(notification(f"flights/{MONTH}.csv"), Context(seconds=0.5))
+
+    assert month_tag(MONTH) == "flights:2013-01"
