@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tests.worker_world.faults import Killed
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 QUEUE_URL = "http://queues/jobs"
 DEAD_URL = "http://queues/jobs-dead"
-FIFO = {
+FIFO: Final[dict[str, Any]] = {  # Any: fields of Settings
     "fifo": True,
     "queue_url": f"{QUEUE_URL}.fifo",
     "dead_letter_queue_url": f"{DEAD_URL}.fifo",

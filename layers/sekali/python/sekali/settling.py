@@ -24,7 +24,7 @@ from sekali.errors import ValueUnreadable
 from sekali.items import Verdict
 
 if TYPE_CHECKING:
-    from sekali.answers import Acquired, ClaimAnswer, FinishAnswer
+    from sekali.answers import ClaimAnswer, FinishAnswer
     from sekali.items import Ending
 
 MISMATCH = "payload_mismatch"
@@ -127,18 +127,11 @@ def degraded_verdict(ending: Ending) -> Verdict:
 
 
 def _unanswered(ending: Ending) -> Verdict:
-    if ending.then is not None and ending.then.fate == "dead_letter":
-        return ending.then
     if not ending.recorded:
         return give_back(UNCONFIRMED)
     if ending.outcome == "X":
-        return failed_verdict(ending.result, fence=ending.fence)
+        return ending.then or failed_verdict(ending.result, fence=ending.fence)
     return delete("done")
-
-
-def abandoned(answer: Acquired) -> bool:
-    """Tell whether this claim was taken from a holder that never ended it."""
-    return answer.takeover or bool(answer.abandoned_owner)
 
 
 def _described(error: bytes) -> dict[str, str]:
