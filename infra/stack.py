@@ -14,7 +14,7 @@ from infra.layers import handlers_code, library_layer, vendor_layer
 from infra.network import Network
 from infra.queue_numbers import QueueNumbers
 from infra.queue_worker import QueueWorker
-from infra.storage import DATA_PREFIX, RESULTS_PREFIX, Storage
+from infra.storage import DATA_PREFIX, PAYLOADS_PREFIX, RESULTS_PREFIX, Storage
 
 LOG_RETENTION: Final = {7: logs.RetentionDays.ONE_WEEK, 90: logs.RetentionDays.THREE_MONTHS}
 
@@ -198,6 +198,11 @@ class SekaliStack(Stack):
             "KeepLargeResults",
             actions=["s3:GetObject", "s3:PutObject"],
             resources=[bucket.arn_for_objects(f"{RESULTS_PREFIX}*")],
+        )
+        self._grant(
+            "ReadPayloads",  # Those too large for a message; senders write them.
+            actions=["s3:GetObject"],
+            resources=[bucket.arn_for_objects(f"{PAYLOADS_PREFIX}*")],
         )
         self._grant(
             "TellMissingFromForbidden",  # Without it S3 answers 403 for an absent object.

@@ -10,11 +10,14 @@ from constructs import Construct
 
 DATA_PREFIX: Final = "flights/"
 RESULTS_PREFIX: Final = "results/"
+PAYLOADS_PREFIX: Final = "payloads/"
+# A message lasts 14 days in its queue and 14 in the dead letter queue, at most (SQS quota).
+PAYLOADS_DAYS: Final = 30
 _DAY_SECONDS: Final = 86_400
 
 
 class Storage(Construct):
-    """One item per job id in `table`; in `bucket` what is read, and results too large for an item.
+    """One item per job id in `table`; in `bucket` what is read, and what is too large.
 
     Limits: large results expire a day after `record_ttl_seconds`; a record that is kept longer than
     that points at nothing.
@@ -51,6 +54,7 @@ class Storage(Construct):
             removal_policy=removal_policy,
             lifecycle_rules=[
                 s3.LifecycleRule(prefix=RESULTS_PREFIX, expiration=Duration.days(results_days)),
+                s3.LifecycleRule(prefix=PAYLOADS_PREFIX, expiration=Duration.days(PAYLOADS_DAYS)),
                 s3.LifecycleRule(
                     # A version is kept to undo an overwrite by hand, not as an archive.
                     noncurrent_version_expiration=Duration.days(7),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from io import BytesIO
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -12,6 +14,10 @@ from jsonschema import Draft202012Validator
 from sekali import contract
 from sekali.message import decode
 from sekali.outgoing import DEAD_LETTER_ATTRIBUTES
+from sekali.payload_bucket import Payloads
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "message.md").read_text(encoding="utf-8")
@@ -19,6 +25,7 @@ FORMS = {
     "version": str(contract.VERSION),
     "id": f"text of 1 to {contract.MAX_ID_CHARS} characters",
     "object": "object",
+    "ref": "object with `key` and perhaps `hash`",
     "name": f"1 to {contract.MAX_NAME_CHARS} of letters, digits and `_.-`",
     "text": "text",
     "seconds": "Unix seconds",
@@ -31,8 +38,21 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", PAGE, flags=re.DOTALL)
 
 
+class Objects:
+    """A bucket in which every object is the payload of the page."""
+
+    def get_object(self, **_: object) -> Mapping[str, Any]:  # Any: as boto3
+        content = b'{"month": "2013-01", "carrier": "UA"}'
+        return {"ContentLength": len(content), "Body": BytesIO(content)}
+
+    def put_object(self, **_: object) -> object:
+        raise NotImplementedError
+
+
 def expected_row(field: contract.Field) -> str:
     needed = "yes" if field.required else "no"
+    if isinstance(field.required, str):
+        needed += f", or `{field.required}`"
     if field.writer == "library":
         needed += ", the library's"
     return f"| `{field.name}` | {FORMS[field.kind]} | {needed} | {field.meaning} |"
@@ -59,7 +79,9 @@ def test_the_table_of_fields_is_that_of_the_code() -> None:
 
 @pytest.mark.parametrize("text", blocks("json"))
 def test_the_bodies_of_the_page_are_accepted(text: str) -> None:
-    message = decode({"body": text}, default_job="delay-report")
+    bucket = Payloads("bucket", Objects)
+
+    message = decode({"body": text}, default_job="delay-report", payloads=bucket)
 
     assert message.payload == {"month": "2013-01", "carrier": "UA"}
     assert Draft202012Validator(contract.schema()).is_valid(json.loads(text))

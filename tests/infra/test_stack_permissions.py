@@ -31,6 +31,7 @@ GRANTS = {
     "KeepResults": {"dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"},
     "ReadFlights": {"s3:GetObject"},
     "KeepLargeResults": {"s3:GetObject", "s3:PutObject"},
+    "ReadPayloads": {"s3:GetObject"},
     "TellMissingFromForbidden": {"s3:ListBucket"},
     "ConnectToCache": {"elasticache:Connect"},
 }
@@ -53,15 +54,16 @@ def test_no_action_has_a_wildcard_and_a_resource_only_where_there_is_none_to_nam
             assert "*" not in as_list(statement["Resource"])
 
 
-def test_objects_are_reached_under_two_prefixes_only(dev: Synthesized) -> None:
+def test_objects_are_reached_under_three_prefixes_only(dev: Synthesized) -> None:
     resources = {
         one["Sid"]: resolved(one["Resource"], dev.resources)
         for one in statements(dev)
-        if one["Sid"] in {"ReadFlights", "KeepLargeResults"}
+        if one["Sid"] in {"ReadFlights", "KeepLargeResults", "ReadPayloads"}
     }
 
     assert resources["ReadFlights"].endswith("/flights/*")
     assert resources["KeepLargeResults"].endswith("/results/*")
+    assert resources["ReadPayloads"].endswith("/payloads/*")
 
 
 def test_nothing_is_granted_by_a_managed_policy(every: Synthesized) -> None:

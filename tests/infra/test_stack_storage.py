@@ -86,6 +86,17 @@ def test_a_large_result_outlives_its_record_but_not_for_ever(every: Synthesized)
     assert int(variables["SEKALI_RECORD_TTL_SECONDS"]) < days * 86_400 <= 30 * 86_400
 
 
+def test_a_large_payload_outlives_its_message_in_both_queues(every: Synthesized) -> None:
+    rules = every.only(BUCKET)["LifecycleConfiguration"]["Rules"]
+    kept_seconds = [
+        queue["MessageRetentionPeriod"] for queue in every.of("AWS::SQS::Queue").values()
+    ]
+
+    (days,) = [one["ExpirationInDays"] for one in rules if one.get("Prefix") == "payloads/"]
+
+    assert sum(kept_seconds) < days * 86_400
+
+
 def test_production_keeps_its_data_and_development_does_not(
     dev: Synthesized, prod: Synthesized
 ) -> None:

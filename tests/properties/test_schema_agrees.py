@@ -13,9 +13,10 @@ from jsonschema import Draft202012Validator
 from sekali.contract import FIELDS, MAX_EXACT, schema
 from sekali.errors import MessageInvalid
 from sekali.message import decode
+from sekali.offloaded import OffloadedPayload
 
 if TYPE_CHECKING:
-    from sekali.contract import Kind
+    from sekali.contract import Kind, PayloadRef
 
 VALIDATOR = Draft202012Validator(schema())
 
@@ -28,6 +29,10 @@ GOOD: dict[Kind, st.SearchStrategy[object]] = {
     "text": texts,
     "name": st.text("abcXYZ019_.-", min_size=1, max_size=64),
     "object": payloads,
+    "ref": st.fixed_dictionaries(
+        {"key": st.sampled_from(["payloads/a", "payloads/a/b=c_.-9"])},
+        optional={"hash": st.none() | st.just("0123456789abcdef" * 2), "other": st.none()},
+    ),
     "seconds": numbers,
     "count": st.integers(0, MAX_EXACT - 1) | st.sampled_from([1.0, 3.0, 0.0, -0.0]),
 }
@@ -61,13 +66,38 @@ EDGES = [
     ["a"],
     {},
     {"x": None},
+    {"key": "payloads/a"},
+    {"key": "payloads/"},
+    {"key": "payloads/a\n"},
+    {"key": "payloads/a b"},
+    {"key": "a/payloads/b"},
+    {"key": "payloads/" + "x" * 1_015},
+    {"key": "payloads/" + "x" * 1_016},
+    {"key": 7},
+    {"key": "payloads/a", "hash": None},
+    {"key": "payloads/a", "hash": "0" * 32},
+    {"key": "payloads/a", "hash": "0" * 31},
+    {"key": "payloads/a", "hash": "0" * 31 + "\n"},
+    {"key": "payloads/a", "hash": "A" * 32},
+    {"key": "payloads/a", "hash": 7},
 ]
 anything = st.sampled_from(EDGES) | st.one_of(*GOOD.values())
 
-good = st.fixed_dictionaries(
+inline = st.fixed_dictionaries(
     {field.name: GOOD[field.kind] for field in FIELDS if field.required},
-    optional={field.name: GOOD[field.kind] | st.none() for field in FIELDS if not field.required}
-    | {"other": anything},
+    optional={
+        field.name: GOOD[field.kind] | st.none()
+        for field in FIELDS
+        if not field.required and field.kind != "ref"
+    }
+    | {"other": anything, "payload_ref": st.none()},
+)
+good = inline | st.builds(
+    lambda body, ref: (
+        {name: value for name, value in body.items() if name != "payload"} | {"payload_ref": ref}
+    ),
+    inline,
+    GOOD["ref"],
 )
 changed = st.builds(
     lambda body, changes: body | changes,
@@ -82,9 +112,19 @@ cut = st.builds(
 bodies = changed | cut | payloads | anything
 
 
+class Unread:
+    """Stand for a bucket: what a message refers to is not looked at."""
+
+    def behind(self, ref: PayloadRef) -> OffloadedPayload:
+        return OffloadedPayload(ref.key, digest=ref.hash, read=lambda _: {})
+
+
+UNREAD = Unread()
+
+
 def is_read(body: object) -> bool:
     try:
-        decode({"body": json.dumps(body)}, default_job="report")
+        decode({"body": json.dumps(body)}, default_job="report", payloads=UNREAD)
     except MessageInvalid:
         return False
     return True
@@ -109,5 +149,21 @@ def test_what_one_accepts_the_other_does_too(body: object) -> None:
 def test_both_draw_the_same_edge_in_every_field(field: object, value: object) -> None:
     name = getattr(field, "name", "")
     body = {"sekali": 1, "id": "a", "payload": {}} | {name: value}
+    if name == "payload_ref" and value is not None:
+        del body["payload"]
 
     assert is_read(body) == VALIDATOR.is_valid(body)
+
+
+@pytest.mark.parametrize("payload", [None, {}, 7])
+@pytest.mark.parametrize("ref", [None, {}, {"key": "payloads/a"}])
+def test_both_draw_the_same_edge_between_payload_and_reference(
+    payload: object, ref: object
+) -> None:
+    bodies = [
+        {"sekali": 1, "id": "a", "payload": payload, "payload_ref": ref},
+        {"sekali": 1, "id": "a", "payload_ref": ref},
+        {"sekali": 1, "id": "a"},
+    ]
+
+    assert [is_read(body) for body in bodies] == [VALIDATOR.is_valid(body) for body in bodies]

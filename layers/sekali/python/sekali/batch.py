@@ -21,15 +21,15 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Any
 
-from sekali import codec
 from sekali.answers import Acquired, Done, Lost
 from sekali.claiming import Claiming
 from sekali.concluding import Concluding
 from sekali.degraded import Degraded
-from sekali.errors import KeyInvalid, MessageInvalid, SharedUnavailable
+from sekali.errors import KeyInvalid, MessageInvalid, SharedUnavailable, StoreUnavailable
 from sekali.invocation import LAST_FLUSH_SECONDS
 from sekali.items import Item, Verdict
 from sekali.message import decode
+from sekali.offloaded import OffloadedPayload, hash_of, whole
 from sekali.settling import defer, delete, encode_error, give_back, mismatch_verdict
 from sekali.telemetry import events
 from sekali.waves import fifo_waves, standard_waves
@@ -46,6 +46,8 @@ _log = logging.getLogger(__name__)
 
 BORN_SLACK_SECONDS = 5.0
 """A bucket born this close before a message was sent may have lost its record (step 3)."""
+PAYLOAD_PAUSE_SECONDS = 5.0
+"""How long a message waits whose payload could not be read from its bucket."""
 
 
 class Batch:
@@ -118,6 +120,9 @@ class Batch:
                 error_type=type(error).__name__,
                 error=str(error),
             )
+        except StoreUnavailable:
+            # The key is made of a payload that cannot be read now.
+            item.verdict = defer("payload_unavailable", PAYLOAD_PAUSE_SECONDS)
         if item.verdict is not None:
             return item
         earlier = first.setdefault((item.name, item.id, item.payload_hash), item)
@@ -132,15 +137,19 @@ class Batch:
             jobs=self._specs,
             received_at=self._container.clock.wall(),
             unwrap=self._unwrap,
+            payloads=self._container.payloads,
         )
         if message is None:
             item.verdict = delete("notice")
             return
         item.message, item.name, item.id = message, message.name, message.id
         item.spec = self._specs[message.name]
-        item.key = message.key or item.spec.key_of(message.id, message.payload)
-        item.tags = item.spec.tags_of(message.payload)
-        item.payload_hash = codec.payload_hash(message.payload)
+        payload = message.payload
+        if item.spec.key is not None and (message.key is None or item.spec.tags):
+            payload = whole(payload)
+        item.key = message.key or item.spec.key_of(message.id, payload)
+        item.tags = item.spec.tags_of(payload)
+        item.payload_hash = hash_of(message.payload)
         item.rearm, item.first_sent = message.rearm, message.first_sent
         item.redelivered = message.receive_count > 1 or message.is_copy
         self._container.keyspace.of(item.name, item.id, item.key)
@@ -200,7 +209,7 @@ class Batch:
         if item.lease is None and item.table_claim is None:
             self._perform(item)
             return
-        if not self._may_start(item) or not self._noted_in_table(item):
+        if not (self._has_payload(item) and self._may_start(item) and self._noted_in_table(item)):
             return
         began = self._invocation.now()
         with self._lock:
@@ -217,6 +226,21 @@ class Batch:
                 _log.error("job %s left no outcome and is tried again", item.name)
                 item.end("T", result=encode_error("no_outcome"))
             self._end_later(item)
+
+    def _has_payload(self, item: Item) -> bool:
+        """Read a payload that is in the bucket, before anything counts as a start."""
+        payload = item.message.payload if item.message else None
+        if not isinstance(payload, OffloadedPayload):
+            return True
+        try:
+            payload.load()
+        except StoreUnavailable:
+            item.end("U", then=defer("payload_unavailable", PAYLOAD_PAUSE_SECONDS))
+        except MessageInvalid as error:
+            item.end("X", result=encode_error(error.reason, error))
+        if item.ending is not None:
+            self._end_later(item)
+        return item.ending is None
 
     def _may_start(self, item: Item) -> bool:
         """Start a body only with time to end it, under a lease that is ours by our own clock.

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from sekali.errors import MessageInvalid
 
@@ -28,27 +28,39 @@ REASON_ATTRIBUTE: Final = "sekali.reason"
 FENCE_ATTRIBUTE: Final = "sekali.fence"
 FIRST_SEEN_ATTRIBUTE: Final = "sekali.first_seen"
 
-Kind = Literal["version", "id", "text", "name", "object", "seconds", "count"]
+# What may stand for a payload begins so: a worker reads nothing else of its bucket.
+PAYLOAD_PREFIX: Final = "payloads/"
+MAX_KEY_CHARS: Final = 1_024
+HASH_CHARS: Final = 32
+
+Kind = Literal["version", "id", "text", "name", "object", "ref", "seconds", "count"]
 
 _NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_NAME_CHARS}}}")
+_PAYLOAD_KEY = re.compile(rf"{PAYLOAD_PREFIX}[A-Za-z0-9_.=/-]+")
+_HASH = re.compile(rf"[0-9a-f]{{{HASH_CHARS}}}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of an envelope. `writer` is who sets it: senders, or only what we send."""
+    """One field of an envelope.
+
+    `required` may name the other field that may stand in its place. `writer` is who sets it:
+    senders, or only the library.
+    """
 
     name: str
     kind: Kind
     meaning: str
-    required: bool = False
+    required: bool | str = False
     writer: Literal["sender", "library"] = "sender"
 
 
 FIELDS: Final = (
     Field("sekali", "version", "The version of this contract.", required=True),
     Field("id", "id", "Who asks: messages with one id are one request.", required=True),
-    Field("payload", "object", "What the job is given, as it is.", required=True),
+    Field("payload", "object", "What the job is given, as it is.", required="payload_ref"),
+    Field("payload_ref", "ref", "Where the payload is, if it is too large for a message."),
     Field("name", "name", "Which job; may be left out where the worker has only one."),
     Field("key", "text", "What is computed, where it is not to be derived from the payload."),
     Field("enqueued_at", "seconds", "Unix seconds at which it was sent, by the sender's clock."),
@@ -83,6 +95,30 @@ _SCHEMAS: Mapping[Kind, Mapping[str, object]] = MappingProxyType(
             "not": {"pattern": r"[^A-Za-z0-9_.\-]"},
         },
         "object": {"type": "object"},
+        "ref": {
+            "type": "object",
+            "required": ["key"],
+            "properties": {
+                "key": {
+                    "type": "string",
+                    "minLength": len(PAYLOAD_PREFIX) + 1,
+                    "maxLength": MAX_KEY_CHARS,
+                    "pattern": f"^{PAYLOAD_PREFIX}",
+                    "not": {"pattern": r"[^A-Za-z0-9_.=/\-]"},
+                },
+                "hash": {
+                    "anyOf": [
+                        {
+                            "type": "string",
+                            "minLength": HASH_CHARS,
+                            "maxLength": HASH_CHARS,
+                            "not": {"pattern": "[^0-9a-f]"},
+                        },
+                        {"type": "null"},
+                    ]
+                },
+            },
+        },
         "seconds": {"type": "number", "minimum": 0, "exclusiveMaximum": MAX_EXACT},
         "count": {"type": "integer", "minimum": 0, "exclusiveMaximum": MAX_EXACT},
     }
@@ -102,7 +138,15 @@ def schema() -> dict[str, object]:
         "$defs": {
             "envelope": {
                 "description": "Other fields than these are ignored.",
-                "required": [field.name for field in FIELDS if field.required],
+                "required": [field.name for field in FIELDS if field.required is True],
+                "anyOf": [
+                    {"required": ["payload"], "properties": {"payload_ref": {"type": "null"}}},
+                    {
+                        "required": ["payload_ref"],
+                        "properties": {"payload_ref": {"type": "object"}},
+                        "not": {"required": ["payload"]},
+                    },
+                ],
                 "properties": {field.name: _property(field) for field in FIELDS},
             },
             "plain": {
@@ -125,6 +169,33 @@ def check_version(value: object) -> None:
     """Refuse an envelope of another version, and what is no version at all."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value != VERSION:
         raise MessageInvalid("wrong_version", "sekali", f"must be {VERSION}", value)
+
+
+class PayloadRef(NamedTuple):
+    """Where a payload is: its key in the worker's bucket, and its hash if the sender knows it."""
+
+    key: str
+    hash: str | None
+
+
+def read_payload_ref(envelope: Mapping[str, object]) -> PayloadRef | None:
+    """Return what stands for the payload, None where the payload stands there itself."""
+    ref = envelope.get("payload_ref")
+    if ref is None:
+        return None
+    if "payload" in envelope:
+        raise MessageInvalid("wrong_type", "payload_ref", "must not stand beside payload", "both")
+    if not isinstance(ref, dict):
+        raise MessageInvalid("wrong_type", "payload_ref", "must be an object", type(ref).__name__)
+    key, digest = ref.get("key"), ref.get("hash")
+    if not isinstance(key, str) or not _PAYLOAD_KEY.fullmatch(key) or len(key) > MAX_KEY_CHARS:
+        rule = f"must match {_PAYLOAD_KEY.pattern}"
+        raise MessageInvalid("wrong_type", "payload_ref.key", rule, key)
+    if digest is not None and not (isinstance(digest, str) and _HASH.fullmatch(digest)):
+        raise MessageInvalid(
+            "wrong_type", "payload_ref.hash", f"must match {_HASH.pattern}", digest
+        )
+    return PayloadRef(key, digest)
 
 
 def read_payload(envelope: Mapping[str, object]) -> Mapping[str, object]:

@@ -39,6 +39,7 @@ MessageFault = Literal[
     "wrong_type",
     "unknown_job",
     "payload_rejected",
+    "payload_missing",
 ]
 
 

@@ -32,10 +32,12 @@ from sekali.contract import (
     read_name,
     read_optional_text,
     read_payload,
+    read_payload_ref,
     read_seconds,
     read_text,
 )
 from sekali.errors import MessageInvalid
+from sekali.offloaded import OffloadedPayload, PayloadSource
 from sekali.wrappings import Inner, Unwrap, Wrapping, rewrapped, unwrapped
 
 _NOTHING: Mapping[str, object] = {}
@@ -85,6 +87,7 @@ def decode(
     default_job: str | None,
     jobs: Collection[str] | None = None,
     received_at: float = 0.0,
+    payloads: PayloadSource | None = None,
 ) -> Message: ...
 
 
@@ -96,6 +99,7 @@ def decode(
     jobs: Collection[str] | None = None,
     received_at: float = 0.0,
     unwrap: Unwrap,
+    payloads: PayloadSource | None = None,
 ) -> Message | None: ...
 
 
@@ -106,6 +110,7 @@ def decode(
     jobs: Collection[str] | None = None,
     received_at: float = 0.0,
     unwrap: Unwrap = NO_WRAPPING,
+    payloads: PayloadSource | None = None,
 ) -> Message | None:
     """Read one record of an SQS event.
 
@@ -115,6 +120,7 @@ def decode(
         jobs: the names the worker knows; None skips that check.
         received_at: stands in for the time of the send where the record has none.
         unwrap: what may be taken off around the body.
+        payloads: where payloads are that do not fit a message; None where there is no bucket.
 
     Returns:
         The message; None for a notice that asks for nothing (S3's test event), to be let go.
@@ -137,7 +143,7 @@ def decode(
     envelope = body if enveloped else _NOTHING
     given_id = _given_id(body, attributes, inner.id)
     name = _name(envelope, attributes, inner, default_job=default_job, jobs=jobs)
-    payload = read_payload(envelope) if enveloped else body
+    payload = _payload(envelope, payloads) if enveloped else body
     redriven = REASON_ATTRIBUTE in attributes
 
     said_at = read_seconds(envelope, "enqueued_at")
@@ -174,7 +180,7 @@ def decode(
 
 def payload_as_sent(message: Message) -> Mapping[str, object]:
     """Read the payload from the body again: a job may have changed the one that it was given."""
-    if not message.body:
+    if not message.body or isinstance(message.payload, OffloadedPayload):
         return message.payload
     body = unwrapped(parse(message.body), rewrapped(message.wrapped_in)).body
     return read_payload(body) if "sekali" in body else body
@@ -189,10 +195,13 @@ def encode(message: Message) -> str:
         "sekali": VERSION,
         "id": message.id,
         "name": message.name,
-        "payload": message.payload,
-        "enqueued_at": message.enqueued_at,
-        "attempt": message.attempt,
     }
+    if isinstance(message.payload, OffloadedPayload):
+        envelope["payload_ref"] = message.payload.ref
+    else:
+        envelope["payload"] = message.payload
+    envelope["enqueued_at"] = message.enqueued_at
+    envelope["attempt"] = message.attempt
     optional = {
         "key": message.key,
         # Of an original the queue's own time of the send is better than any sender's clock.
@@ -212,6 +221,18 @@ def derive_id(name: str, payload: Mapping[str, object], *, key: str | None = Non
     """
     canonical = json.dumps([name, key, payload], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()
+
+
+def _payload(
+    envelope: Mapping[str, object], payloads: PayloadSource | None
+) -> Mapping[str, object]:
+    ref = read_payload_ref(envelope)
+    if ref is None:
+        return read_payload(envelope)
+    if payloads is None:
+        rule = "needs a worker with SEKALI_RESULTS_BUCKET"
+        raise MessageInvalid("payload_rejected", "payload_ref", rule, ref.key)
+    return payloads.behind(ref)
 
 
 def _name(

@@ -36,6 +36,7 @@ from sekali.local import Local
 from sekali.locks import Locksmith
 from sekali.loops import BackgroundLoop
 from sekali.outbox import Outbox
+from sekali.payload_bucket import Payloads
 from sekali.settings import Settings
 from sekali.store import Store, aws_client
 from sekali.telemetry.hooks import Hooks
@@ -109,6 +110,7 @@ class Container:
         self.cache: Tiered | None = None
         self.loop = BackgroundLoop()
         self.outbox = Outbox(cache(lambda: aws_client("sqs")))
+        self.payloads = self._new_payloads()
         self.store = self._new_store()
         self.durable = self._new_durable()
         self.leaks = Leaks(self.keyspace, self.shared)
@@ -118,6 +120,10 @@ class Container:
         return Local(
             max_entries=entries, max_bytes=size_bytes, clock=self.clock, on_event=self.emit
         )
+
+    def _new_payloads(self) -> Payloads | None:
+        bucket = self.settings.results_bucket
+        return None if bucket is None else Payloads(bucket, cache(lambda: aws_client("s3")))
 
     def _new_store(self) -> Store | None:
         settings = self.settings
