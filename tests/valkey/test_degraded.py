@@ -163,3 +163,15 @@ def test_durable_policy_without_a_table_is_refused(
 
     with pytest.raises(SettingInvalid, match="SEKALI_DEGRADED must not be durable"):
         policies(kit, []).handler(event(job("a", {"n": 1}, name="fail")), Context())
+
+
+def test_breaker_lets_the_second_batch_wait_for_nothing(kit: Kit) -> None:
+    worker = policies(kit, [])
+    worker.handler(event(job("a", {"n": 1}, name="defer")), Context())
+    before = warm.container().shared.flushes
+
+    worker.handler(event(job("b", {"n": 2}, name="defer")), Context())
+
+    assert warm.container().shared.flushes - before == 0
+    failures = [one for one in kit.events if isinstance(one, events.SharedFailed)]
+    assert failures

@@ -5,8 +5,8 @@ long-lived client does not: that this process is frozen between invocations (a s
 closed, not trusted), that a script may be unknown to a node (its text is sent once), and that an
 invocation has an end (time-outs are short, there is one retry, and none past the time given).
 
-When the cache is down every flush raises `SharedUnavailable`; what happens then is the caller's
-policy.
+When the cache is down every flush raises `SharedUnavailable`, most of them at once, because a
+breaker lets one probe through per second; what happens then is the caller's policy.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 
+from sekali.breaker import Breaker
 from sekali.clock import age_seconds, now
 from sekali.errors import SharedUnavailable
 from sekali.scripts import Command
+from sekali.telemetry.events import SharedFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,6 +53,7 @@ class Shared:
         self._on_event = on_event
         self._client: Any = None  # Any: a client of redis-py, standalone or cluster
         self._used: Moment | None = None
+        self.breaker = Breaker(clock)
         self.flushes = 0
 
     def flush(
@@ -75,9 +78,24 @@ class Shared:
         """
         if not commands:
             return []
+        if not self.breaker.allows():
+            raise SharedUnavailable(operation, "BreakerOpen")
+        began = now(self._clock)
+        until = None if within_seconds is None else began.monotonic + within_seconds
+        try:
+            replies = self._send_scripts(commands, operation, until)
+        except SharedUnavailable as error:
+            self.breaker.failed(age_seconds(began, self._clock))
+            self._tell(SharedFailed(operation=operation, error=error.cause))
+            raise
+        self._watch(replies, operation)
+        return replies
+
+    def _send_scripts(
+        self, commands: Sequence[Command], operation: str, until: float | None
+    ) -> list[Any]:  # Any: as in flush
         from redis.exceptions import NoScriptError
 
-        until = None if within_seconds is None else self._clock.monotonic() + within_seconds
         replies = self._send([command.args for command in commands], operation, until)
         unknown = [at for at, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
         if unknown:
@@ -85,6 +103,28 @@ class Shared:
             for at, reply in zip(unknown, self._send(texts, operation, until), strict=True):
                 replies[at] = reply
         return replies
+
+    def _watch(self, replies: Sequence[Any], operation: str) -> None:  # Any: as in flush
+        """Close the breaker, or, where the server answers but refuses, look for another server."""
+        from redis.exceptions import (
+            ClusterDownError,
+            MasterDownError,
+            OutOfMemoryError,
+            ReadOnlyError,
+        )
+
+        refusals = (ClusterDownError, MasterDownError, OutOfMemoryError, ReadOnlyError)
+        refusal = next((reply for reply in replies if isinstance(reply, refusals)), None)
+        if refusal is None:
+            self.breaker.succeeded()
+            return
+        self._tell(SharedFailed(operation=operation, error=type(refusal).__name__))
+        if not isinstance(refusal, OutOfMemoryError):
+            self.close()  # its name may lead to the new primary by now
+
+    def _tell(self, event: SharedFailed) -> None:
+        if self._on_event is not None:
+            self._on_event(event)
 
     def close(self) -> None:
         """Close every connection; the next flush makes new ones."""

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sekali import codec, shared
 from sekali.answers import Terms
+from sekali.breaker import BUDGET_SECONDS
 from sekali.claims import Claims
 from sekali.clock import SystemClock
 from sekali.coherence import Coherence
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
     from sekali.telemetry.events import Hook
 
 LAYER_INVOCATION_SECONDS: Final = 900.0
+CACHE_SHARE: Final = 0.2
+"""Part of an invocation that it may lose to a shared cache that does not answer."""
 RUNS_NOTED_SECONDS: Final = 60.0
 UNSHARED_LOADS: Final = 4
 """Loaders that may run at once in this process while the shared cache is away."""
@@ -163,6 +166,7 @@ class Container:
 
     def invocation(self, *, owner: str, remaining_seconds: float) -> Invocation:
         """Begin one invocation; its heartbeat is made but does not beat yet."""
+        self.shared.breaker.begin(min(BUDGET_SECONDS, CACHE_SHARE * max(remaining_seconds, 0.0)))
         timeline = Timeline(self.clock)
         claims = Claims(self.keyspace, owner, clock=self.clock)
         heartbeat = Heartbeat(
