@@ -239,7 +239,7 @@ class Claims:
                 lease.expires_at = sent_at + lease_ms / 1000
                 lease.started = lease.started or bool(started)
                 return Renewed(bool(invalidated))
-            case [b"lost", bytes(reason), bytes(owner)]:
+            case [b"lost", bytes(reason), bytes(owner)] if reason in _LOST_REASONS:
                 lease.lost = True
                 return Lost(_LOST_REASONS[reason], owner.decode())
         raise _unexpected("renew", reply)

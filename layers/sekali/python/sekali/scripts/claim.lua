@@ -66,7 +66,7 @@ if lease then -- row 7
 end
 
 local attempts, suspect = tonumber(job[5] or 0), job[7] == '1'
-if status and job_fence <= rearm then
+if job_fence <= rearm then -- redriven: a fresh job once
   attempts, suspect = 0, false
 elseif status == 'running' then
   suspect = true
@@ -92,6 +92,6 @@ redis.call('PEXPIRE', KEYS[1], ARGV[4])
 redis.call('HSET', KEYS[4], 'f', fence, 'tk', token, 'owner', ARGV[11], 'id', ARGV[12],
   'st', 'running', 'inv', '0', 'started', digits(now), 'first', first)
 redis.call('PEXPIRE', KEYS[4], ARGV[5])
-redis.call('SET', KEYS[6], digits(now), 'PX', ARGV[6], 'NX')
+redis.call('SET', KEYS[6], digits(now), 'NX')
 redis.call('PEXPIRE', KEYS[6], ARGV[6])
 return acquired(fence, attempts + 1, pre, first, redis.call('GET', KEYS[6]))

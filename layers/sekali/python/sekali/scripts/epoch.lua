@@ -6,6 +6,6 @@
 --
 -- The race: two readers find no mark and each sets its own, so that one carries a mark which is no
 -- longer current. Here the second one gets the first one's.
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX')
+redis.call('SET', KEYS[1], ARGV[1], 'NX')
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return redis.call('GET', KEYS[1])

@@ -1,0 +1,1 @@
+"""The decision tables of PROTOCOL §2, held against the real scripts."""
