@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
 from redis.exceptions import NoScriptError
+
+from sekali.shared import connect
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -40,3 +43,26 @@ def test_the_cluster_owns_every_slot(valkey_cluster: RedisCluster) -> None:
     values = [valkey_cluster.get("a"), valkey_cluster.get("b")]
 
     assert values == [b"1", b"2"]
+
+
+@dataclass(frozen=True)
+class Plain:
+    """What a connection needs to know, without TLS: there is no server here that speaks it."""
+
+    cache_url: str
+    cache_cluster: bool = False
+    cache_iam_user: str | None = "sekali-worker"
+    cache_name: str | None = "reports-cache"
+    cache_serverless: bool | None = False
+    cache_connect_timeout_seconds: float = 1.0
+    cache_timeout_seconds: float = 1.0
+
+
+def test_role_logs_in_as_its_user(valkey: Redis, valkey_url: str) -> None:
+    valkey.acl_setuser("sekali-worker", enabled=True, nopass=True, keys=["*"], commands=["+@all"])
+
+    client = connect(Plain(valkey_url))()
+
+    assert client.acl_whoami() in {b"sekali-worker", "sekali-worker"}
+    client.close()
+    valkey.acl_deluser("sekali-worker")

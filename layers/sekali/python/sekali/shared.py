@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from sekali.breaker import Breaker
-from sekali.clock import age_seconds, now
+from sekali.clock import SystemClock, age_seconds, now
 from sekali.errors import SharedUnavailable
 from sekali.scripts import Command
 from sekali.telemetry.events import SharedFailed
@@ -188,6 +188,21 @@ class CacheSettings(Protocol):
         ...
 
     @property
+    def cache_iam_user(self) -> str | None:
+        """Return the user that the function's role logs in as, None for no authentication."""
+        ...
+
+    @property
+    def cache_name(self) -> str | None:
+        """Return the name of the cache, which is signed."""
+        ...
+
+    @property
+    def cache_serverless(self) -> bool | None:
+        """Tell whether the named cache is a serverless one, which is signed too."""
+        ...
+
+    @property
     def cache_connect_timeout_seconds(self) -> float:
         """Return how long one connection attempt may take."""
         ...
@@ -198,11 +213,16 @@ class CacheSettings(Protocol):
         ...
 
 
-def connect(settings: CacheSettings) -> Callable[[], Any]:  # Any: a client of redis-py
+def connect(
+    settings: CacheSettings, *, clock: Clock | None = None
+) -> Callable[[], Any]:  # Any: a client of redis-py
     """Return the function that makes the client; it imports and connects when it is called.
+
+    With an IAM user each new connection logs in with a password signed for it.
 
     The client retries nothing by itself: its default is ten retries of five seconds each.
     """
+    clock = clock or SystemClock()
 
     def client() -> Any:  # Any: a client of redis-py, standalone or cluster
         from redis.backoff import NoBackoff
@@ -219,6 +239,15 @@ def connect(settings: CacheSettings) -> Callable[[], Any]:  # Any: a client of r
             "socket_keepalive": True,
             "retry": Retry(NoBackoff(), 0),
         }
+        if settings.cache_iam_user and settings.cache_name:
+            from sekali.iam import IamCredentials
+
+            options["credential_provider"] = IamCredentials(
+                user=settings.cache_iam_user,
+                cache_name=settings.cache_name,
+                serverless=bool(settings.cache_serverless),
+                clock=clock,
+            )
         if settings.cache_cluster:
             from redis.cluster import RedisCluster
 
