@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from sekali import warm
 from sekali.settings import Settings
-from sekali.testing import FrozenClock
+from sekali.testing import FakeLoader, FrozenClock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from sekali.clock import Clock
     from sekali.telemetry.events import Event
     from sekali.tiered import Tiered
@@ -66,32 +64,4 @@ class Fleet:
         return Box(container, clock, told)
 
 
-@dataclass
-class Loader:
-    """Return the values given, in turn, the last one for ever; count the calls."""
-
-    values: list[Any]  # Any: whatever is cached
-    during: Callable[[], object] = lambda: None
-    calls: int = 0
-
-    def __call__(self) -> Any:  # Any: whatever is cached
-        """Load once."""
-        value = self.values[min(self.calls, len(self.values) - 1)]
-        self.calls += 1
-        self.during()
-        if isinstance(value, Exception):
-            raise value
-        return value
-
-
-def loader(*values: Any, during: Callable[[], object] = lambda: None) -> Loader:  # Any: as above
-    """Return a loader of these values."""
-    return Loader(list(values), during)
-
-
-def versions() -> Iterator[int]:
-    """Count up from 1: the states of a database that changes."""
-    number = 0
-    while True:
-        number += 1
-        yield number
+loader = FakeLoader

@@ -62,7 +62,7 @@ class Cached(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Return the cached result of this call, or compute it."""
-        load = functools.partial(self.__wrapped__, *args, **kwargs)
+        load: Any = functools.partial(self.__wrapped__, *args, **kwargs)  # Any: sync or not
         options = {**self._options, "tags": self.tags_for(*args, **kwargs)}
         key = self.key_for(*args, **kwargs)
         if self._is_async:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_LOADING: ContextVar[frozenset[str]] = ContextVar("sekali_loading", default=frozenset())
+# By table and key: a process may hold several containers, as tests do.
+_LOADING: ContextVar[frozenset[tuple[int, str]]] = ContextVar("sekali_loading", default=frozenset())
 
 
 class Abandoned(Exception):
@@ -96,20 +97,18 @@ class Flights(Generic[T]):
             if self._flights.get(key) is flight:
                 del self._flights[key]
 
+    def inside(self, key: str) -> bool:
+        """Tell whether the caller runs inside the load of `key`."""
+        return (id(self), key) in _LOADING.get()
 
-def inside(key: str) -> bool:
-    """Tell whether the caller runs inside the load of `key`."""
-    return key in _LOADING.get()
-
-
-@contextmanager
-def loading(*keys: str) -> Iterator[None]:
-    """Mark the block, and whatever it starts with its context, as the load of `keys`."""
-    token = _LOADING.set(_LOADING.get() | frozenset(keys))
-    try:
-        yield
-    finally:
-        _LOADING.reset(token)
+    @contextmanager
+    def loading(self, *keys: str) -> Iterator[None]:
+        """Mark the block, and whatever it starts with its context, as the load of `keys`."""
+        token = _LOADING.set(_LOADING.get() | {(id(self), key) for key in keys})
+        try:
+            yield
+        finally:
+            _LOADING.reset(token)
 
 
 class Gate:

@@ -11,14 +11,14 @@ from __future__ import annotations
 import logging
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sekali.errors import LoadTimeout
-from sekali.flights import loading
 from sekali.loading import Loading
 
 if TYPE_CHECKING:
     from sekali.driving import Driver
+    from sekali.flights import Flights
     from sekali.passage import Call, Tiers
 
 _log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class Refreshes:
             self._due.setdefault(call.scoped, call)
             return True
 
-    def run(self, tiers: Tiers, driver: Driver) -> None:
+    def run(self, tiers: Tiers, driver: Driver, flights: Flights[Any]) -> None:
         """Run them in the order of their coming, while the time allows."""
         with self._lock:
             due, self._due = list(self._due.values()), {}
@@ -59,7 +59,8 @@ class Refreshes:
                 _log.info("%d refreshes are left to later callers", len(due) - index)
                 return
             began = tiers.invocation.now()
-            self._run_one(call, tiers, driver)
+            with flights.loading(call.scoped):
+                self._run_one(call, tiers, driver)
             took = tiers.invocation.now() - began
             longest = took if index == 0 else max(longest, took)
 
@@ -68,8 +69,7 @@ class Refreshes:
         alone = replace(call, refresh="now", on_timeout="raise", wait_seconds=0.0)
         passage = Loading(tiers, alone, due=False, postpone=lambda _: False)
         try:
-            with loading(call.scoped):
-                driver.drive(passage.refresh(seen.fence if seen else 0))
+            driver.drive(passage.refresh(seen.fence if seen else 0))
         except LoadTimeout:
             _log.debug("somebody else refreshes %s", call.key)
         except Exception:  # noqa: BLE001 - one record's edge: a refresh that nobody waits for

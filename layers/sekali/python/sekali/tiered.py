@@ -22,35 +22,32 @@ cache node acknowledged survives that node's loss: until its hard TTL the old va
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from sekali.driving import Driver
-from sekali.errors import LoadTimeout, SekaliError, SettingInvalid
+from sekali.errors import LoadTimeout, SettingInvalid
 from sekali.explaining import Explanation, explain
-from sekali.flights import Abandoned, inside, loading
 from sekali.keys import CACHE_NAME
-from sekali.lifetimes import Lifetime, Loaded
-from sekali.loading import Loading, Run, at_bound, bound_seconds, old_of
-from sekali.loading_many import LoadingMany
+from sekali.lifetimes import Lifetime
 from sekali.local import MISSING, PLAIN_PREFIX
 from sekali.packing import PLAIN
 from sekali.passage import Call, Level, Result, Tiers
 from sekali.reading import Reading
 from sekali.refreshes import Refreshes
+from sekali.single_flight import SingleFlight
 from sekali.telemetry import events
 from sekali.writing import invalidate, set_value
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from sekali.answers import Terms
     from sekali.clock import Clock
     from sekali.coherence import Coherence
-    from sekali.flights import Flight, Flights, Gate
+    from sekali.flights import Flights, Gate
     from sekali.invocation import Invocation
     from sekali.lifetimes import Uniform
     from sekali.local import Entry, Local
@@ -96,7 +93,13 @@ class Tiered:
         self._flights = flights
         self._driver = Driver(shared, invocation, gate)
         self._refreshes = Refreshes()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._flying = SingleFlight(
+            self._tiers,
+            self._driver,
+            flights,
+            is_due=self._is_due,
+            postpone=self._refreshes.add,
+        )
         self._applied = coherence.applied
         self._hits = 0
         # What a local hit needs: looked up once, and empty until the local tier is known to be as
@@ -133,7 +136,7 @@ class Tiered:
                 found: Any = entry.value if entry.body is None else entry.decode(entry.body)
                 return found  # type: ignore[no-any-return]
         call = self._call(key, loader, level=level, ttl_seconds=ttl_seconds, **options)
-        return cast("T", self._look_up(call).value)
+        return cast("T", self._flying.look_up(call).value)
 
     def look_up(
         self,
@@ -192,12 +195,12 @@ class Tiered:
             on_timeout=on_timeout,
             packing=packing,
         )
-        return self._look_up(call)
+        return self._flying.look_up(call)
 
     async def get_or_load_async(
         self,
         key: str,
-        loader: Callable[[], Awaitable[T] | T],
+        loader: Callable[[], Awaitable[T]],
         *,
         level: Level | None = None,
         **options: Any,  # Any: the options of `look_up`, which checks them
@@ -211,7 +214,7 @@ class Tiered:
         if found is not MISSING:
             return cast("T", found)
         call = replace(self._call(key, loader, level=level, **options), refresh="now")
-        result = await self._look_up_async(call)
+        result = await self._flying.look_up_async(call)
         return cast("T", result.value)
 
     def get_or_load_many(
@@ -238,11 +241,11 @@ class Tiered:
             value = self._hit(key, level)
             if value is not MISSING:
                 found[key] = value
-        leading, waiting = self._join([calls[key] for key in wanted if key not in found])
-        late = self._lead_many(leading, loader, found)
-        for key in (*late, *waiting):
+        missing = [call for key, call in calls.items() if key not in found]
+        waiting = self._flying.load_many(missing, loader, found)
+        for key in waiting:
             try:
-                found[key] = self._look_up(calls[key]).value
+                found[key] = self._flying.look_up(calls[key]).value
             except KeyError as error:
                 if error.args != (key,):
                     raise
@@ -293,7 +296,8 @@ class Tiered:
             SharedUnavailable: the shared tier did not answer; what it holds is not known.
         """
         call = self._call(key, _no_loader, ttl_seconds=ttl_seconds, **options)
-        return self._driver.drive(set_value(self._tiers, call, value))
+        loading = self._flights.inside(call.scoped)
+        return self._driver.drive(set_value(self._tiers, call, value, patient=not loading))
 
     def invalidate(
         self, keys: Iterable[str] = (), *, tags: Iterable[str] = (), job: str = CACHE_NAME
@@ -326,7 +330,7 @@ class Tiered:
 
     def end(self) -> None:
         """End the invocation: run the postponed refreshes that its time allows, tell the hits."""
-        self._refreshes.run(self._tiers, self._driver)
+        self._refreshes.run(self._tiers, self._driver, self._flights)
         hits, self._hits = self._hits, 0
         if hits:
             self._tiers.emit(events.CacheRead(source="local", name=CACHE_NAME, count=hits))
@@ -379,142 +383,6 @@ class Tiered:
         if found is not MISSING:
             self._hits += 1
         return found
-
-    def _steps(self, call: Call) -> Generator[Any, Any, Result[Any]]:
-        return Loading(self._tiers, call, due=self._is_due(), postpone=self._refreshes.add).steps()
-
-    def _look_up(self, call: Call) -> Result[Any]:
-        if inside(call.scoped):
-            return self._driver.drive(_through(call))
-        until = self._tiers.invocation.now() + bound_seconds(call, self._tiers)
-        while True:
-            flight, leads = self._flights.join(call.scoped)
-            if leads:
-                return self._lead(call, flight)
-            try:
-                result = flight.wait(until - self._tiers.invocation.now())
-            except TimeoutError:
-                if flight.future.done():
-                    raise
-                return self._driver.drive(self._out_of_time(call, until))
-            except Abandoned:
-                continue
-            return self._shared_with_waiter(call, result)
-
-    def _lead(self, call: Call, flight: Flight[Result[Any]]) -> Result[Any]:
-        try:
-            with loading(call.scoped):
-                result = self._driver.drive(self._steps(call))
-        except BaseException as error:
-            self._flights.fail(call.scoped, flight, error)
-            raise
-        self._flights.land(call.scoped, flight, result)
-        return result
-
-    async def _look_up_async(self, call: Call) -> Result[Any]:
-        if inside(call.scoped):
-            return await self._driver.drive_async(_through(call))
-        until = self._tiers.invocation.now() + bound_seconds(call, self._tiers)
-        leading = False
-        while True:
-            flight, leads = self._flights.join(call.scoped)
-            if leads:
-                leading = True
-                task = asyncio.create_task(self._lead_async(call, flight))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
-            wait = None if leading else max(until - self._tiers.invocation.now(), 0.0)
-            shielded = asyncio.shield(asyncio.wrap_future(flight.future))
-            try:
-                result = await asyncio.wait_for(shielded, wait)
-            except TimeoutError:
-                if flight.future.done():
-                    raise
-                return await self._driver.drive_async(self._out_of_time(call, until))
-            except Abandoned:
-                continue
-            return result if leads else self._shared_with_waiter(call, result)
-
-    async def _lead_async(self, call: Call, flight: Flight[Result[Any]]) -> None:
-        try:
-            with loading(call.scoped):
-                result = await self._driver.drive_async(self._steps(call))
-        except BaseException as error:
-            self._flights.fail(call.scoped, flight, error)
-            if not isinstance(error, Exception):
-                raise
-        else:
-            self._flights.land(call.scoped, flight, result)
-
-    def _shared_with_waiter(self, call: Call, result: Result[Any]) -> Result[Any]:
-        """Give a waiter a value of its own: nothing that can be changed has two owners."""
-        try:
-            body = call.packing.pack(result.value).body
-        except SekaliError:
-            return self._driver.drive(_through(call))
-        return replace(result, value=call.packing.decode(body))
-
-    def _out_of_time(self, call: Call, until: float) -> Generator[Any, Any, Result[Any]]:
-        seen = self._local.look(call.scoped)
-        allowed = call.lifetime.stale_seconds
-        old = None
-        if seen is not None and allowed > 0 and seen.left_seconds > -allowed:
-            old = old_of(seen, trusted=False)
-        return at_bound(self._tiers, call, old, until)
-
-    # Many keys, in this process.
-
-    def _join(
-        self, calls: Sequence[Call]
-    ) -> tuple[dict[str, tuple[Call, Flight[Result[Any]]]], list[str]]:
-        """Lead the keys that nobody leads; the others are waited for, one by one."""
-        leading: dict[str, tuple[Call, Flight[Result[Any]]]] = {}
-        waiting: list[str] = []
-        for call in calls:
-            if inside(call.scoped):
-                waiting.append(call.key)
-                continue
-            flight, leads = self._flights.join(call.scoped)
-            if leads:
-                leading[call.key] = (call, flight)
-            else:
-                waiting.append(call.key)
-        return leading, waiting
-
-    def _lead_many(
-        self,
-        leading: Mapping[str, tuple[Call, Flight[Result[Any]]]],
-        loader: Callable[[list[str]], Mapping[str, Any]],
-        found: dict[str, Any],
-    ) -> list[str]:
-        """Load what this process leads into `found`; return what somebody else computes."""
-        if not leading:
-            return []
-        calls = [call for call, _ in leading.values()]
-        steps = LoadingMany(self._tiers, calls, loader, due=self._is_due()).steps()
-        failure: BaseException = Abandoned()
-        results: dict[str, Result[Any]] = {}
-        try:
-            with loading(*(call.scoped for call in calls)):
-                results, busy = self._driver.drive(steps)
-        except BaseException as error:
-            failure = error
-            raise
-        finally:
-            for key, (call, flight) in leading.items():
-                if key in results:
-                    self._flights.land(call.scoped, flight, results[key])
-                else:
-                    self._flights.fail(call.scoped, flight, failure)
-        found.update({key: result.value for key, result in results.items()})
-        return busy
-
-
-def _through(call: Call) -> Generator[Any, Any, Result[Any]]:
-    """Compute for this caller alone."""
-    returned = yield Run(call.loader)
-    value = returned.value if isinstance(returned, Loaded) else returned
-    return Result(value, "loaded", 0.0)
 
 
 def _no_loader() -> None:

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, Final
 from sekali import codec
 from sekali.answers import Acquired
 from sekali.errors import KeyInvalid, SharedUnavailable
-from sekali.flights import inside
 from sekali.invalidation import Entry, new_mark
 from sekali.keys import CACHE_NAME
 from sekali.lifetimes import Loaded
@@ -97,8 +96,12 @@ def _insist(tiers: Tiers, commands: Sequence[Command], until: float) -> Generato
             yield Pause(REPEAT_PAUSE_SECONDS)
 
 
-def set_value(tiers: Tiers, call: Call, value: object) -> Generator[Step, Any, bool]:
+def set_value(
+    tiers: Tiers, call: Call, value: object, *, patient: bool
+) -> Generator[Step, Any, bool]:
     """Store a value in both tiers, whatever is there; tell whether it is stored.
+
+    Who is not `patient` does not wait for the load under way: it may be its own.
 
     Raises:
         SharedUnavailable: the shared tier did not answer: what it holds is not known.
@@ -126,7 +129,7 @@ def set_value(tiers: Tiers, call: Call, value: object) -> Generator[Step, Any, b
             return (yield from _fill(tiers, passage, answer.lease, value))
         # Somebody loads what may be older: its fill must not come after this.
         yield from invalidate(tiers, [(CACHE_NAME, call.key)], ())
-        if tiers.invocation.now() >= until or inside(call.scoped):
+        if tiers.invocation.now() >= until or not patient:
             return False
         yield Pause(FIRST_PAUSE_SECONDS)
 

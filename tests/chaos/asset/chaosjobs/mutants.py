@@ -153,10 +153,10 @@ def _suspects_beside_others() -> None:
 
 
 def _waits_for_ever() -> None:
-    from sekali import loading, tiered
+    from sekali import loading, single_flight
 
     _patch(loading, "bound_seconds", lambda _, __: 1e6)
-    _patch(tiered, "bound_seconds", lambda _, __: 1e6)
+    _patch(single_flight, "bound_seconds", lambda _, __: 1e6)
 
 
 def _write_without_condition() -> None:

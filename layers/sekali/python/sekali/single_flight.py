@@ -1,0 +1,191 @@
+"""Take each key through the tiers once in this process, and give everybody who waits the outcome.
+
+The first caller leads: a thread takes the way itself; on an event loop a task of nobody's does,
+so that a caller who is cancelled leaves without stopping it. Whoever waits has a bound of its own,
+and gets a value of its own: nothing that can be changed has two owners.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sekali.errors import SekaliError
+from sekali.flights import Abandoned
+from sekali.lifetimes import Loaded
+from sekali.loading import Loading, Run, at_bound, bound_seconds, old_of
+from sekali.loading_many import LoadingMany
+from sekali.passage import Result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping, Sequence
+
+    from sekali.driving import Driver
+    from sekali.flights import Flight, Flights
+    from sekali.loading import Step
+    from sekali.passage import Call, Tiers
+
+    Steps = Generator[Step, Any, Result[Any]]
+    Leading = dict[str, tuple[Call, Flight[Result[Any]]]]
+
+
+class SingleFlight:
+    """The flights of one container, as one invocation takes part in them."""
+
+    def __init__(
+        self,
+        tiers: Tiers,
+        driver: Driver,
+        flights: Flights[Result[Any]],
+        *,
+        is_due: Callable[[], bool],
+        postpone: Callable[[Call], bool],
+    ) -> None:
+        """Keep what a leader needs; `is_due` tells whether the log's tail was not read yet."""
+        self._tiers = tiers
+        self._driver = driver
+        self._flights = flights
+        self._is_due = is_due
+        self._postpone = postpone
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def _steps(self, call: Call) -> Steps:
+        return Loading(self._tiers, call, due=self._is_due(), postpone=self._postpone).steps()
+
+    def look_up(self, call: Call) -> Result[Any]:
+        """Return the call's value: lead its flight, or wait for whoever does."""
+        if self._flights.inside(call.scoped):
+            return self._driver.drive(_through(call))
+        until = self._tiers.invocation.now() + bound_seconds(call, self._tiers)
+        while True:
+            flight, leads = self._flights.join(call.scoped)
+            if leads:
+                return self._lead(call, flight)
+            try:
+                result = flight.wait(until - self._tiers.invocation.now())
+            except TimeoutError:
+                if flight.future.done():
+                    raise
+                return self._driver.drive(self._out_of_time(call, until))
+            except Abandoned:
+                continue
+            return self._shared_with_waiter(call, result)
+
+    def _lead(self, call: Call, flight: Flight[Result[Any]]) -> Result[Any]:
+        try:
+            with self._flights.loading(call.scoped):
+                result = self._driver.drive(self._steps(call))
+        except BaseException as error:
+            self._flights.fail(call.scoped, flight, error)
+            raise
+        self._flights.land(call.scoped, flight, result)
+        return result
+
+    async def look_up_async(self, call: Call) -> Result[Any]:
+        """Return the call's value as `look_up` does, on the running loop."""
+        if self._flights.inside(call.scoped):
+            return await self._driver.drive_async(_through(call))
+        until = self._tiers.invocation.now() + bound_seconds(call, self._tiers)
+        leading = False
+        while True:
+            flight, leads = self._flights.join(call.scoped)
+            if leads:
+                leading = True
+                task = asyncio.create_task(self._lead_async(call, flight))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+            wait = None if leading else max(until - self._tiers.invocation.now(), 0.0)
+            shielded = asyncio.shield(asyncio.wrap_future(flight.future))
+            try:
+                result = await asyncio.wait_for(shielded, wait)
+            except TimeoutError:
+                if flight.future.done():
+                    raise
+                return await self._driver.drive_async(self._out_of_time(call, until))
+            except Abandoned:
+                continue
+            return result if leads else self._shared_with_waiter(call, result)
+
+    async def _lead_async(self, call: Call, flight: Flight[Result[Any]]) -> None:
+        try:
+            with self._flights.loading(call.scoped):
+                result = await self._driver.drive_async(self._steps(call))
+        except BaseException as error:
+            self._flights.fail(call.scoped, flight, error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            self._flights.land(call.scoped, flight, result)
+
+    def _shared_with_waiter(self, call: Call, result: Result[Any]) -> Result[Any]:
+        """Give a waiter a value of its own: nothing that can be changed has two owners."""
+        try:
+            body = call.packing.pack(result.value).body
+        except SekaliError:
+            return self._driver.drive(_through(call))
+        return replace(result, value=call.packing.decode(body))
+
+    def _out_of_time(self, call: Call, until: float) -> Steps:
+        seen = self._tiers.local.look(call.scoped)
+        allowed = call.lifetime.stale_seconds
+        old = None
+        if seen is not None and allowed > 0 and seen.left_seconds > -allowed:
+            old = old_of(seen, trusted=False)
+        return at_bound(self._tiers, call, old, until)
+
+    # Many keys.
+
+    def load_many(
+        self,
+        calls: Sequence[Call],
+        loader: Callable[[list[str]], Mapping[str, Any]],
+        found: dict[str, Any],
+    ) -> list[str]:
+        """Load into `found` what nobody else does; return the keys that have to be waited for."""
+        leading: Leading = {}
+        waiting: list[str] = []
+        for call in calls:
+            flight, leads = None, False
+            if not self._flights.inside(call.scoped):
+                flight, leads = self._flights.join(call.scoped)
+            if leads and flight is not None:
+                leading[call.key] = (call, flight)
+            else:
+                waiting.append(call.key)
+        if leading:
+            waiting += self._lead_many(leading, loader, found)
+        return waiting
+
+    def _lead_many(
+        self,
+        leading: Leading,
+        loader: Callable[[list[str]], Mapping[str, Any]],
+        found: dict[str, Any],
+    ) -> list[str]:
+        """Load what this process leads; return what another container computes."""
+        calls = [call for call, _ in leading.values()]
+        steps = LoadingMany(self._tiers, calls, loader, due=self._is_due()).steps()
+        failure: BaseException = Abandoned()
+        results: dict[str, Result[Any]] = {}
+        try:
+            with self._flights.loading(*(call.scoped for call in calls)):
+                results, busy = self._driver.drive(steps)
+        except BaseException as error:
+            failure = error
+            raise
+        finally:
+            for key, (call, flight) in leading.items():
+                if key in results:
+                    self._flights.land(call.scoped, flight, results[key])
+                else:
+                    self._flights.fail(call.scoped, flight, failure)
+        found.update({key: result.value for key, result in results.items()})
+        return busy
+
+
+def _through(call: Call) -> Steps:
+    """Compute for this caller alone."""
+    returned = yield Run(call.loader)
+    value = returned.value if isinstance(returned, Loaded) else returned
+    return Result(value, "loaded", 0.0)
