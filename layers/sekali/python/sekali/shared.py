@@ -5,12 +5,18 @@ long-lived client does not: that this process is frozen between invocations (a s
 closed, not trusted), that a script may be unknown to a node (its text is sent once), and that an
 invocation has an end (time-outs are short, there is one retry, and none past the time given).
 
+Several threads may flush at once: the body of a job and the heartbeat beside it do. A client is
+made once, and one that failed a thread is closed when no other thread is in the middle of a flush
+with it, because a socket that is closed under a reader does not fail in any orderly way.
+
 When the cache is down every flush raises `SharedUnavailable`, most of them at once, because a
 breaker lets one probe through per second; what happens then is the caller's policy.
 """
 
 from __future__ import annotations
 
+import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 
@@ -33,6 +39,14 @@ IDLE_SECONDS: Final = 60.0
 _ATTEMPTS: Final = 2
 
 
+@dataclass(slots=True)
+class _Line:
+    """One client, and how many flushes are under way with it."""
+
+    client: Any  # Any: a client of redis-py, standalone or cluster
+    flushes: int = 0
+
+
 class Shared:
     """Send pipelines to the shared cache.
 
@@ -51,7 +65,8 @@ class Shared:
         self._connect = connect
         self._clock = clock
         self._on_event = on_event
-        self._client: Any = None  # Any: a client of redis-py, standalone or cluster
+        self._line: _Line | None = None
+        self._lock = threading.Lock()
         self._used: Moment | None = None
         self.breaker = Breaker(clock)
         self.flushes = 0
@@ -128,13 +143,15 @@ class Shared:
 
     def close(self) -> None:
         """Close every connection; the next flush makes new ones."""
-        client, self._client, self._used = self._client, None, None
-        if client is not None:
-            client.close()
+        with self._lock:
+            line, self._line, self._used = self._line, None, None
+            idle = line is not None and line.flushes == 0
+        if line is not None and idle:
+            line.client.close()
 
     def _send(
         self,
-        lines: Sequence[tuple[bytes | str | int, ...]],
+        commands: Sequence[tuple[bytes | str | int, ...]],
         operation: str,
         until: float | None,
     ) -> list[Any]:  # Any: as in flush
@@ -147,12 +164,8 @@ class Shared:
             self.close()
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                replies = self._exchange(lines)
-                broken = next((reply for reply in replies if isinstance(reply, failures)), None)
-                if broken is not None:  # a cluster client hands these back in place
-                    raise broken
+                replies = self._exchange(commands, failures)
             except failures as error:
-                self.close()
                 over = until is not None and self._clock.monotonic() >= until
                 if attempt == _ATTEMPTS or over:
                     raise SharedUnavailable(operation, type(error).__name__) from error
@@ -162,16 +175,42 @@ class Shared:
         raise SharedUnavailable(operation, "no attempt")
 
     def _exchange(
-        self, lines: Sequence[tuple[bytes | str | int, ...]]
+        self,
+        commands: Sequence[tuple[bytes | str | int, ...]],
+        failures: tuple[type[Exception], ...],
     ) -> list[Any]:  # Any: as in flush
-        if self._client is None:
-            self._client = self._connect()
-        pipeline = self._client.pipeline(transaction=False)
-        for line in lines:
-            pipeline.execute_command(*line)
-        self.flushes += 1
-        replies: list[Any] = pipeline.execute(raise_on_error=False)  # Any: as in flush
-        return replies
+        line = self._borrow()
+        failed = True
+        try:
+            pipeline = line.client.pipeline(transaction=False)
+            for command in commands:
+                pipeline.execute_command(*command)
+            replies: list[Any] = pipeline.execute(raise_on_error=False)  # Any: as in flush
+            broken = next((reply for reply in replies if isinstance(reply, failures)), None)
+            if broken is not None:  # a cluster client hands these back in place
+                raise broken
+            failed = False
+            return replies
+        finally:
+            self._return(line, failed=failed)
+
+    def _borrow(self) -> _Line:
+        with self._lock:
+            if self._line is None:
+                self._line = _Line(self._connect())
+            self._line.flushes += 1
+            self.flushes += 1
+            return self._line
+
+    def _return(self, line: _Line, *, failed: bool) -> None:
+        """Let a client go; the last one to do so closes what is not in use any more."""
+        with self._lock:
+            line.flushes -= 1
+            if failed and self._line is line:
+                self._line = self._used = None
+            over = self._line is not line and line.flushes == 0
+        if over:
+            line.client.close()
 
 
 class CacheSettings(Protocol):
