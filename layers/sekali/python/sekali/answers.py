@@ -16,7 +16,8 @@ before the body started."""
 
 LostReason = Literal["done", "failed", "held", "superseded", "ended"]
 
-_LONGEST_INVOCATION_SECONDS: Final = 900.0
+LONGEST_INVOCATION_SECONDS: Final = 900.0
+"""Lambda ends every invocation by then."""
 
 
 def new_token() -> str:
@@ -42,7 +43,7 @@ class Terms:
     cooling_base_seconds: float
     cooling_cap_seconds: float
     born_ttl_seconds: float
-    longest_invocation_seconds: float = _LONGEST_INVOCATION_SECONDS
+    longest_invocation_seconds: float = LONGEST_INVOCATION_SECONDS
 
     @property
     def key_ttl_ms(self) -> int:
@@ -165,6 +166,15 @@ class Acquired:
     older: bool
     abandoned_owner: str
     born_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the record of an id says to somebody who only looks; `result` is that of a done one."""
+
+    status: str
+    payload_hash: str
+    result: bytes
 
 
 ClaimAnswer = Done | Failed | Mismatch | Served | Busy | Quarantined | Acquired

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from sekali import warm
+from sekali.answers import LONGEST_INVOCATION_SECONDS
 from sekali.invocation import CURRENT
 from sekali.telemetry import events
 
@@ -50,9 +51,7 @@ def cache(context: Any = None, *, service: str = "cache") -> Iterator[Tiered]:
     remaining = getattr(context, "get_remaining_time_in_millis", None)
     invocation = here.invocation(
         owner=warm.owner_name(str(getattr(context, "aws_request_id", "-"))),
-        remaining_seconds=warm.LAYER_INVOCATION_SECONDS
-        if remaining is None
-        else remaining() / 1000,
+        remaining_seconds=LONGEST_INVOCATION_SECONDS if remaining is None else remaining() / 1000,
     )
     current = CURRENT.set(invocation)
     tiers = here.tiered(invocation)
@@ -73,6 +72,6 @@ def current_cache(observe: Callable[[Settings], Sequence[Hook]] | None = None) -
     if tiers is not None and not tiers.is_over(OUTSIDE_SECONDS):
         return tiers
     invocation = here.invocation(
-        owner=warm.owner_name("-"), remaining_seconds=warm.LAYER_INVOCATION_SECONDS
+        owner=warm.owner_name("-"), remaining_seconds=LONGEST_INVOCATION_SECONDS
     )
     return here.tiered(invocation, outside=True)

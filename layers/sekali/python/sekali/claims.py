@@ -46,6 +46,7 @@ from sekali.answers import (
     Outcome,
     Quarantined,
     Renewed,
+    Seen,
     Served,
     Terms,
     milliseconds,
@@ -82,6 +83,7 @@ __all__ = [
     "Outcome",
     "Quarantined",
     "Renewed",
+    "Seen",
     "Served",
     "Terms",
     "new_token",
@@ -295,6 +297,21 @@ class Claims:
     def read_invalidate(self, reply: int) -> bool:
         """Tell whether the key had a record, that is, whether a load may have been refused."""
         return reply == 1
+
+    def peek(self, name: str, id: str, key: str) -> Command:  # noqa: A002 the protocol's own word
+        """Return the command that reads all of a finished record, and claims nothing."""
+        record = self.keyspace.of(name, id, key).record
+        return Command(("HMGET", record, "st", "ph", "result"))
+
+    def read_peek(self, reply: Reply) -> Seen | None:
+        """Read the reply to `peek`; None where the id has no record."""
+        match reply:
+            case [None, *_]:
+                return None
+            case [bytes(status), bytes(payload_hash), result]:
+                body = result if isinstance(result, bytes) else b""
+                return Seen(status.decode(), payload_hash.decode(), body)
+        raise _unexpected("peek", reply)
 
     def _slot(self, ask: Ask) -> Slot:
         return self.keyspace.of(ask.name, ask.id, ask.key)

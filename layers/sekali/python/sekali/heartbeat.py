@@ -68,20 +68,24 @@ class Heartbeat:
         self._emit = emit
         self._uniform = uniform
         self._leases: dict[str, Lease] = {}
+        self._wanted: dict[str, Callable[[], bool]] = {}
         self._callbacks: dict[str, list[Callable[[], None]]] = {}
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def watch(self, lease: Lease) -> None:
-        """Renew `lease` from the next beat on."""
+    def watch(self, lease: Lease, *, wanted: Callable[[], bool] | None = None) -> None:
+        """Renew `lease` from the next beat on, for as long as `wanted` does not say no."""
         with self._lock:
             self._leases[lease.token] = lease
+            if wanted is not None:
+                self._wanted[lease.token] = wanted
 
     def unwatch(self, lease: Lease) -> None:
         """Renew `lease` no more; a renewal under way is refused by the server if it comes late."""
         with self._lock:
             self._leases.pop(lease.token, None)
+            self._wanted.pop(lease.token, None)
             self._callbacks.pop(lease.token, None)
 
     def on_lost(self, lease: Lease, callback: Callable[[], None]) -> None:
@@ -97,6 +101,7 @@ class Heartbeat:
         """Mark `lease` as lost and tell its holder."""
         with self._lock:
             self._leases.pop(lease.token, None)
+            self._wanted.pop(lease.token, None)
             callbacks = self._callbacks.pop(lease.token, [])
         lease.lost = True
         self._emit(events.LeaseLost(name=lease.ask.name, key=lease.ask.key))
@@ -113,7 +118,7 @@ class Heartbeat:
     def stop(self) -> None:
         """Stop and join. Whatever is still watched afterwards is not renewed."""
         self._stopped.set()
-        if self._thread is not None:
+        if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
     def beat(self) -> bool:
@@ -123,8 +128,7 @@ class Heartbeat:
         alive = [lease for lease in leases if self._still_alive(lease)]
         if not alive or self._stopped.is_set():
             return True
-        sent_at = self._now()
-        left = self.deadline + KILL_SLOP_SECONDS - sent_at
+        sent_at, left = self._now(), self._left()
         if left <= 0:
             return True
         commands = [
@@ -157,6 +161,10 @@ class Heartbeat:
     def _still_alive(self, lease: Lease) -> bool:
         if lease.lost:
             return False
+        wanted = self._wanted.get(lease.token)
+        if wanted is not None and not wanted():
+            self.unwatch(lease)
+            return False
         if self._now() >= lease.expires_at:
             self.lose(lease)
             return False
@@ -164,8 +172,13 @@ class Heartbeat:
 
     def _run(self) -> None:
         beats = BEATS_PER_LEASE
-        while not self._stopped.wait(self._pause(beats)):
+        # The end of its invocation stops a heartbeat that nobody else does.
+        while self._left() > 0 and not self._stopped.wait(self._pause(beats)):
             beats = BEATS_PER_LEASE if self.beat() else RETRIES_PER_LEASE
+
+    def _left(self) -> float:
+        """Return the seconds for which renewing makes sense."""
+        return self.deadline + KILL_SLOP_SECONDS - self._now()
 
     def _pause(self, beats: float) -> float:
         with self._lock:

@@ -1,6 +1,6 @@
 """Give Powertools' idempotency utility a persistence layer that stands on leases and fences.
 
-Alone, in any Powertools project, one claim at a time::
+In any Powertools project, one claim at a time::
 
     layer = IdempotencyLayer()
 
@@ -9,27 +9,34 @@ Alone, in any Powertools project, one claim at a time::
 
     t=0   A: put      → claim: lease of 12 s, fence 7; a heartbeat renews it while the body runs
     t=1   B: put      → Busy: IdempotencyAlreadyInProgressError
-    t=2   A is frozen; t=15 its lease ends; t=16 C: put → claim: fence 8
+    t=2   A is frozen; t=14 its lease ends; t=16 C: put → claim: fence 8
     t=20  C: update   → finish: done, its result is final
-    t=60  A thaws: update → the record is done with C's result: nothing is written over
+    t=60  A thaws: update → LeaseLost, nothing is written over; when A's caller tries again, it gets
+          C's result
 
-Under the worker the claims of a whole batch were answered before, in one pipeline; the layer then
-only hands each record its answer, and keeps the outcome for the batch's own flush.
+Under the worker a whole batch was claimed before, in one pipeline: `PreparedLayer` only hands each
+record its answer and keeps the outcome for the batch's own flush.
 
-Claim and completion are joined by a context variable, never by key: a token kept by key would let a
-stale holder finish as the newer one. One layer serves one function, because Powertools keeps the
-function's name on the layer, where a second function would overwrite it under threads.
+One layer serves one function, because Powertools keeps the function's name on the layer, where a
+second function would overwrite it under threads.
+
+When the shared cache is away, no body starts; a body that has started keeps trying to store its
+result for as long as its lease would last, and a body that failed keeps its own error. Powertools
+wraps what the layer raises in `IdempotencyPersistenceLayerError`; the layer's own is its cause. Of
+a body that leaves by `SystemExit` Powertools tells nobody: the heartbeat notices, and lets its
+lease end.
 
 What is *not* guaranteed here: a durable record. Alone, the layer is the worker's mode `redis`.
 """
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+import sys
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from aws_lambda_powertools.utilities.idempotency.base import IdempotencyHandler
 from aws_lambda_powertools.utilities.idempotency.exceptions import (
     IdempotencyItemAlreadyExistsError,
     IdempotencyItemNotFoundError,
@@ -39,32 +46,177 @@ from aws_lambda_powertools.utilities.idempotency.persistence.base import BasePer
 from aws_lambda_powertools.utilities.idempotency.persistence.datarecord import DataRecord
 
 from sekali import codec
-from sekali.answers import (
-    Acquired,
-    Ask,
-    Busy,
-    Done,
-    End,
-    Failed,
-    Finished,
-    Mismatch,
-    Served,
-    new_token,
-)
-from sekali.errors import LeaseLost, SettingInvalid, SharedUnavailable
+from sekali.answers import LONGEST_INVOCATION_SECONDS, Acquired, Busy, Done, Mismatch
+from sekali.errors import ResultUnencodable, SettingInvalid
+from sekali.keys import check_job_name
+from sekali.lone_claims import LoneClaims
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+    from types import FrameType
 
     from aws_lambda_powertools.utilities.idempotency.config import IdempotencyConfig
 
-    from sekali.answers import Lease, Terms
-    from sekali.coordination import Coordination
-    from sekali.heartbeat import Heartbeat
+    from sekali.warm import Container
 
-COMPLETED = "COMPLETED"
-INPROGRESS = "INPROGRESS"
-LONG_SECONDS = 3600.0
+COMPLETED: Final = "COMPLETED"
+INPROGRESS: Final = "INPROGRESS"
+_NOT_RULES: Final = frozenset({"lambda_context", "response_hook"})
+
+
+class IdempotencyLayer(BasePersistenceLayer):
+    """Store idempotency records as claims: leased, fenced, final once done."""
+
+    def __init__(
+        self, name: str = "idempotent", *, container: Callable[[], Container] | None = None
+    ) -> None:
+        """Make a layer; nothing is connected and no setting read before its first record.
+
+        Args:
+            name: the name under which records are kept, beside the function's own; as a job's name.
+            container: whose cache is used; by default the warm container of `Settings.from_env`.
+
+        Raises:
+            KeyInvalid: the name cannot be used.
+        """
+        super().__init__()  # type: ignore[no-untyped-call]  # Powertools left it untyped
+        check_job_name(name)
+        self.name = name
+        self._claims = LoneClaims(name, container)
+        self._bound: tuple[str | None, str | None, dict[str, object]] | None = None
+        self._config: IdempotencyConfig | None = None
+        self._lock = threading.Lock()
+
+    def configure(
+        self,
+        config: IdempotencyConfig,
+        function_name: str | None = None,
+        key_prefix: str | None = None,
+    ) -> None:
+        """Bind the layer to one function and one set of rules; Powertools calls it at each use.
+
+        Raises:
+            SettingInvalid: it already belongs to another function, or the rules differ. Powertools
+                would keep the first one's key expression and answer with another request's result.
+        """
+        bound = (function_name, key_prefix, _rules(config))
+        with self._lock:
+            if self._bound is None:
+                super().configure(config, function_name, key_prefix)
+                self._bound = bound
+        if bound != self._bound:
+            raise SettingInvalid(
+                "persistence_store",
+                "must serve one function with one configuration: make a layer for each",
+                f"{_last(function_name)} beside {_last(self._bound[0])}",
+            )
+        if not isinstance(config.response_hook, _Replay):
+            config.response_hook = _Replay(config.response_hook)
+        self._config = config
+
+    # Of the public verbs, the two that would warn or change the result; the others do the right
+    # thing by means of the four verbs below.
+
+    def save_inprogress(
+        self,
+        data: Any,  # Any: the user's argument
+        remaining_time_in_millis: int | None = None,
+    ) -> None:
+        """Claim the record of `data`, or raise what Powertools answers a known one with.
+
+        Without a registered Lambda context it does not warn: a lease ends by itself.
+        """
+        if remaining_time_in_millis is None:
+            remaining_time_in_millis = int(LONGEST_INVOCATION_SECONDS * 1000)
+        super().save_inprogress(data, remaining_time_in_millis)
+
+    def save_success(self, data: Any, result: Any) -> None:  # Any: the user's argument and result
+        """Finish the claim of this context with `result`, exactly as it is or not at all.
+
+        Raises:
+            ResultUnencodable: JSON cannot carry it; the claim is given back.
+            LeaseLost: another holder's result or claim is newer. Try again to get its result.
+            SharedUnavailable: it could not be stored within the time of the lease.
+        """
+        key = self._get_hashed_idempotency_key(data)
+        if key is None:
+            return
+        body = self._succeed(key, result)
+        if self.use_local_cache:
+            record = _completed(key, body, self._get_hashed_payload(data))
+            record.expiry_timestamp = self._get_expiry_timestamp()
+            self._save_to_cache(record)
+
+    # The four verbs of the contract between Powertools and its stores, one claim at a time.
+
+    def _put_record(self, data_record: DataRecord) -> None:
+        key, ends_ms = data_record.idempotency_key, data_record.in_progress_expiry_timestamp
+        context = self._config.lambda_context if self._config else None
+        answer = self._claims.claim(
+            key,
+            payload_hash=data_record.payload_hash,
+            record_ttl_seconds=self.expires_after_seconds,
+            ends_at=None if ends_ms is None else ends_ms / 1000,
+            request_id=str(getattr(context, "aws_request_id", "-")),
+            wanted=_caller_is_running(),
+        )
+        match answer:
+            case Acquired():
+                return
+            case Done(result=result):
+                known = _completed(key, result, data_record.payload_hash)
+                raise IdempotencyItemAlreadyExistsError(old_data_record=known)
+            case Busy():
+                running = DataRecord(key, INPROGRESS)
+                raise IdempotencyItemAlreadyExistsError(old_data_record=running)
+            case Mismatch():
+                raise IdempotencyValidationError(
+                    "Payload does not match stored record for this event key"
+                )
+            case _:  # Nothing that this layer writes is failed, quarantined or served.
+                rule = "must not be the name of a worker's job"
+                raise SettingInvalid("name of the IdempotencyLayer", rule, self.name)
+
+    def _update_record(self, data_record: DataRecord) -> None:
+        self._succeed(data_record.idempotency_key, data_record.response_json_as_dict())
+
+    def _delete_record(self, data_record: DataRecord) -> None:
+        self._claims.give_back(data_record.idempotency_key)
+
+    def _get_record(self, idempotency_key: str) -> DataRecord:
+        seen = self._claims.peek(idempotency_key)
+        if seen is not None and seen.status == "done":
+            return _completed(idempotency_key, seen.result, seen.payload_hash)
+        if seen is not None and seen.status == "running":
+            return DataRecord(idempotency_key, INPROGRESS, payload_hash=seen.payload_hash)
+        raise IdempotencyItemNotFoundError
+
+    def _succeed(self, key: str, result: object) -> bytes:
+        """Finish the claim of this context; return the result as it was stored."""
+        try:
+            body = codec.encode(result, job=self.function_name)
+        except ResultUnencodable:
+            self._claims.give_back(key)
+            raise
+        self._claims.finish(key, body)
+        return body
+
+    # Powertools' local cache, which several threads would tear.
+
+    def _save_to_cache(self, data_record: DataRecord) -> None:
+        """Remember a result that this container stored; of any other the end is not known."""
+        if data_record.expiry_timestamp is not None:
+            with self._lock:
+                super()._save_to_cache(data_record)
+
+    def _retrieve_from_cache(self, idempotency_key: str) -> DataRecord | None:
+        with self._lock:
+            found: DataRecord | None = super()._retrieve_from_cache(idempotency_key)
+            return found
+
+    def _delete_from_cache(self, idempotency_key: str) -> None:
+        with self._lock:
+            super()._delete_from_cache(idempotency_key)
 
 
 class Prepared(Protocol):
@@ -83,282 +235,73 @@ class Prepared(Protocol):
         ...
 
 
-PREPARED: ContextVar[Prepared | None] = ContextVar("sekali_prepared", default=None)
-"""The worker's record that is running in this context."""
+class PreparedLayer(IdempotencyLayer):
+    """Hand each record of a batch the answer that its claim has got already.
 
+    The data argument is the prepared record itself; it returns itself from `__deepcopy__`, because
+    Powertools copies that argument. Nothing is hashed and nothing is sent.
+    """
 
-class Completed(DataRecord):
-    """A finished record that carries its result as a value: `0` and `None` stay what they are."""
-
-    def __init__(self, key: str, result: object = None, payload_hash: str = "") -> None:
-        """Keep the decoded result beside what Powertools reads."""
-        super().__init__(idempotency_key=key, status=COMPLETED, payload_hash=payload_hash)
-        self.result = result
-
-    # Any: Powertools says dict, but hands through whatever JSON held.
-    def response_json_as_dict(self) -> Any:
-        """Return the result."""
-        return self.result
-
-
-@dataclass(frozen=True, slots=True)
-class _Open:
-    """A claim of this context that was not ended yet."""
-
-    key: str
-    lease: Lease
-    heartbeat: Heartbeat
-
-
-_OPEN: ContextVar[tuple[_Open, ...]] = ContextVar("sekali_open_claims", default=())
-
-
-class IdempotencyLayer(BasePersistenceLayer):
-    """Store idempotency records as claims: leased, fenced, final once done."""
-
-    def __init__(
-        self, name: str = "idempotent", *, coordination: Callable[[], Coordination] | None = None
-    ) -> None:
-        """Make a layer; nothing is connected and no setting read before its first record.
-
-        Args:
-            name: the job name under which ids are kept; two functions need two names or prefixes.
-            coordination: where claims go; by default the warm container of `Settings.from_env`.
-        """
-        super().__init__()  # type: ignore[no-untyped-call]  # Powertools left it untyped
-        self.name = name
-        self._coordination = coordination or _from_environment
-        self._config: IdempotencyConfig | None = None
-
-    def configure(
-        self,
-        config: IdempotencyConfig,
-        function_name: str | None = None,
-        key_prefix: str | None = None,
-    ) -> None:
-        """Bind the layer to one function and one configuration.
-
-        Raises:
-            SettingInvalid: it already belongs to another function or configuration. Powertools
-                would keep the first one's key expression and answer with another request's result.
-        """
-        if self._config is None:
-            super().configure(config, function_name, key_prefix)
-            if config.response_hook is None:
-                # type: the hook's protocol says dict, and hands through whatever JSON held
-                config.response_hook = _unchanged  # type: ignore[assignment]
-            self._config, self._bound = config, (function_name, key_prefix)
-        elif config is not self._config or (function_name, key_prefix) != self._bound:
-            raise SettingInvalid(
-                "persistence_store",
-                "must serve one function with one configuration: make a layer for each",
-                f"{function_name} beside {self._bound[0]}",
-            )
-
-    # The public verbs, which Powertools calls with the data argument.
+    def configure(self, *_: object, **__: object) -> None:
+        """Do nothing: there is no key to extract and no payload to hash."""
 
     def save_inprogress(
         self,
-        data: Any,  # Any: the user's argument
+        data: Any,  # Any: a `Prepared`, for which Powertools writes dict
         remaining_time_in_millis: int | None = None,  # noqa: ARG002  a lease has its own end
     ) -> None:
-        """Claim the record of `data`, or raise what Powertools answers a known one with."""
-        prepared = PREPARED.get()
-        if prepared is None:
-            key = self._get_hashed_idempotency_key(data)
-            if key is not None:
-                self._put_record(
-                    DataRecord(
-                        idempotency_key=key,
-                        status=INPROGRESS,
-                        payload_hash=self._get_hashed_payload(data),
-                    )
-                )
-        elif prepared.known():
-            raise IdempotencyItemAlreadyExistsError(old_data_record=Completed(""))
+        """Let the body run, or raise what Powertools answers a finished record with."""
+        if data.known():
+            raise IdempotencyItemAlreadyExistsError(old_data_record=DataRecord("", COMPLETED))
 
-    def save_success(self, data: Any, result: Any) -> None:  # Any: the user's argument and result
-        """Finish the claim of this context with `result`."""
-        prepared = PREPARED.get()
-        if prepared is not None:
-            prepared.succeed(result)
-            return
-        key = self._get_hashed_idempotency_key(data)
-        if key is not None:
-            self._finish(key, result)
+    def save_success(self, data: Any, result: object) -> None:  # Any: as above
+        """Keep the result for the batch's flush."""
+        data.succeed(result)
 
-    def delete_record(self, data: Any, exception: Exception) -> None:  # Any: the user's argument
-        """Give the claim of this context back, so that the next delivery runs the body again."""
-        prepared = PREPARED.get()
-        if prepared is not None:
-            prepared.fail(exception)
-            return
-        key = self._get_hashed_idempotency_key(data)
-        if key is not None:
-            self._delete_record(DataRecord(idempotency_key=key))
-
-    def get_record(self, data: Any) -> DataRecord:  # Any: the user's argument
-        """Return the finished record of `data`.
-
-        Raises:
-            IdempotencyItemNotFoundError: it is not finished.
-        """
-        key = self._get_hashed_idempotency_key(data)
-        return self._get_record(key or "")
-
-    # The four verbs of the contract between Powertools and its stores, one claim at a time.
-
-    def _put_record(self, data_record: DataRecord) -> None:
-        parts = self._coordination()
-        key = data_record.idempotency_key
-        ask = _ask(self.name, key, data_record.payload_hash, parts.terms)
-        sent_at = parts.now()
-        answer = parts.claims.read_claim(ask, _one(parts, parts.claims.claim(ask)), sent_at)
-        match answer:
-            case Acquired(lease=lease):
-                self._open(key, lease, parts)
-            case Done(result=result) | Served(value=result):
-                raise IdempotencyItemAlreadyExistsError(
-                    old_data_record=Completed(key, codec.decode(result), data_record.payload_hash)
-                )
-            case Mismatch():
-                raise IdempotencyValidationError(
-                    "Payload does not match stored record for this event key"
-                )
-            case Busy(remaining_seconds=seconds):
-                raise IdempotencyItemAlreadyExistsError(old_data_record=_in_progress(key, seconds))
-            case Failed() | _:
-                raise IdempotencyItemAlreadyExistsError(
-                    old_data_record=_in_progress(key, LONG_SECONDS)
-                )
-
-    def _open(self, key: str, lease: Lease, parts: Coordination) -> None:
-        heartbeat = parts.beating()
-        lease.started = True
-        heartbeat.watch(lease)
-        heartbeat.start()
-        alive = tuple(one for one in _OPEN.get() if parts.now() < one.lease.expires_at)
-        _OPEN.set((*alive, _Open(key, lease, heartbeat)))
-
-    def _update_record(self, data_record: DataRecord) -> None:
-        self._finish(data_record.idempotency_key, data_record.response_json_as_dict())
-
-    def _finish(self, key: str, result: object) -> None:
-        with _closing(key) as opened:
-            lease = opened.lease
-            end = End(
-                ask=lease.ask,
-                token=lease.token,
-                fence=lease.fence,
-                outcome="D",
-                recorded=False,
-                result=self._encode(lease, result),
-                header=b"",
-                value_ttl_seconds=0.0,
-            )
-            answer = self._end(end)
-        if not isinstance(answer, Finished):
-            raise LeaseLost(key)
-
-    def _encode(self, lease: Lease, result: object) -> bytes:
-        try:
-            return codec.encode(result, job=self.name)
-        except Exception:
-            self._give_back(lease)
-            raise
-
-    def _delete_record(self, data_record: DataRecord) -> None:
-        with _closing(data_record.idempotency_key) as opened:
-            self._give_back(opened.lease)
-
-    def _give_back(self, lease: Lease) -> None:
-        end = End(
-            ask=lease.ask,
-            token=lease.token,
-            fence=lease.fence,
-            outcome="W",
-            recorded=False,
-            result=b"",
-            header=b"",
-            value_ttl_seconds=0.0,
-        )
-        self._end(end)
-
-    def _end(self, end: End) -> object:
-        parts = self._coordination()
-        return parts.claims.read_finish(end, _one(parts, parts.claims.finish(end)))
-
-    def _get_record(self, idempotency_key: str) -> DataRecord:
-        """Look a record up by claiming it and giving the claim back where there is none."""
-        parts = self._coordination()
-        ask = _ask(self.name, idempotency_key, "", parts.terms)
-        answer = parts.claims.read_claim(ask, _one(parts, parts.claims.claim(ask)), parts.now())
-        if isinstance(answer, Done):
-            return Completed(idempotency_key, codec.decode(answer.result))
-        if isinstance(answer, Acquired):
-            self._give_back_unstarted(answer.lease)
-        raise IdempotencyItemNotFoundError
-
-    def _give_back_unstarted(self, lease: Lease) -> None:
-        end = End(
-            ask=lease.ask,
-            token=lease.token,
-            fence=lease.fence,
-            outcome="U",
-            recorded=False,
-            result=b"",
-            header=b"",
-            value_ttl_seconds=0.0,
-        )
-        self._end(end)
+    def delete_record(self, data: Any, exception: Exception) -> None:  # Any: as above
+        """Keep the error for the batch's flush."""
+        data.fail(exception)
 
 
-def _from_environment() -> Coordination:
-    from sekali import warm
+class _Replay:
+    """Hand a stored `0`, `False`, `""` or `[]` to the caller: Powertools makes None of them."""
 
-    return warm.container().coordination()
+    def __init__(self, hook: Callable[[Any, DataRecord], Any] | None) -> None:
+        """Keep the user's own hook, which gets the same value."""
+        self._hook = hook
 
-
-def _unchanged(response: object, record: DataRecord) -> object:
-    return record.result if isinstance(record, Completed) else response
-
-
-def _ask(name: str, key: str, payload_hash: str, terms: Terms) -> Ask:
-    return Ask(
-        name=name,
-        id=key,
-        key=key,
-        payload_hash=payload_hash,
-        token=new_token(),
-        terms=replace(terms, max_attempts=2**31),
-    )
+    # Any: a result is whatever JSON holds; the names are those of Powertools' protocol.
+    def __call__(self, response: Any, idempotent_data: DataRecord) -> Any:
+        if response is None:
+            response = idempotent_data.response_json_as_dict()
+        return response if self._hook is None else self._hook(response, idempotent_data)
 
 
-def _in_progress(key: str, seconds: float) -> DataRecord:
-    import time
-
-    return DataRecord(
-        idempotency_key=key,
-        status=INPROGRESS,
-        in_progress_expiry_timestamp=int((time.time() + seconds + 1.0) * 1000),
-    )
+def _caller_is_running() -> Callable[[], bool] | None:
+    """Return what tells whether Powertools' call around the body goes on; None if it is not its."""
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001 - public by its documentation
+    while frame is not None and frame.f_globals.get("__name__") != IdempotencyHandler.__module__:
+        frame = frame.f_back
+    return None if frame is None else partial(_is_executing, frame)
 
 
-def _one(parts: Coordination, command: Any) -> Any:  # Any: a command's reply has no type yet
-    (reply,) = parts.shared.flush([command])
-    if isinstance(reply, Exception):
-        raise SharedUnavailable("idempotency", str(reply)) from reply
-    return reply
-
-
-@contextmanager
-def _closing(key: str) -> Iterator[_Open]:
-    opened = next((one for one in reversed(_OPEN.get()) if one.key == key), None)
-    if opened is None:
-        raise LeaseLost(key)
-    _OPEN.set(tuple(one for one in _OPEN.get() if one is not opened))
-    opened.heartbeat.unwatch(opened.lease)
+def _is_executing(frame: FrameType) -> bool:
     try:
-        yield opened
-    finally:
-        opened.heartbeat.stop()
+        frame.clear()  # Refused while the frame executes, which is the way to ask.
+    except RuntimeError:
+        return True
+    return False
+
+
+def _rules(config: IdempotencyConfig) -> dict[str, object]:
+    """Return what a configuration says about records; `@idempotent` alone makes one per call."""
+    return {name: value for name, value in vars(config).items() if name not in _NOT_RULES}
+
+
+def _last(function_name: str | None) -> str:
+    return (function_name or "").rpartition(".")[2]
+
+
+def _completed(key: str, result: bytes, payload_hash: str) -> DataRecord:
+    text = result.decode("utf-8", "surrogatepass")
+    return DataRecord(key, COMPLETED, response_data=text, payload_hash=payload_hash)

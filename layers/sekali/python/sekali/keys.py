@@ -131,9 +131,19 @@ class Keyspace:
         return b"%b:epoch:%b" % (self._namespace, _text("tag", tag))
 
 
-def _scoped(name: str, what: str, text: str) -> bytes:
-    if name not in _RESERVED and not _JOB_NAME.fullmatch(name):
+def check_job_name(name: str) -> None:
+    """Refuse what cannot name a job.
+
+    Raises:
+        KeyInvalid: The name is reserved or breaks the rule.
+    """
+    if not _JOB_NAME.fullmatch(name):
         raise KeyInvalid("job name", "must match [A-Za-z0-9_.-]{1,64}", name)
+
+
+def _scoped(name: str, what: str, text: str) -> bytes:
+    if name not in _RESERVED:
+        check_job_name(name)
     return b"%b/%b" % (name.encode(), _text(what, text))
 
 

@@ -27,7 +27,6 @@ from aws_lambda_powertools.utilities.batch import (
 from sekali import codec
 from sekali.answers import Ask, Lease
 from sekali.errors import LeaseLost, ResultUnencodable, SekaliError
-from sekali.idempotency import PREPARED
 from sekali.jobs import Job
 from sekali.leases import HeldLease
 from sekali.settling import encode_error
@@ -63,6 +62,10 @@ class Running:
         self._cache = cache
         self._raised: Exception | None = None
 
+    def __deepcopy__(self, _: dict[int, Any]) -> Running:  # Any: what was copied so far, by id
+        """Return itself: Powertools copies its data, and of each record there is one."""
+        return self
+
     def known(self) -> bool:
         """Tell whether the outcome is known already: the id is done, or its key was served."""
         return self._item.lease is None and self._item.table_claim is None
@@ -96,8 +99,6 @@ class Running:
             cache=self._cache,
             remaining_seconds=self._invocation.remaining_seconds,
         )
-        # A persistence layer that the job uses itself makes its own claims.
-        prepared = PREPARED.set(None)
         try:
             result = item.spec.function(job)
             if inspect.iscoroutine(result):
@@ -105,8 +106,6 @@ class Running:
         except _LEAVING as error:
             # Powertools would leave the batch without an outcome, and every other record with it.
             raise BodyExited(f"the job raised {error!r}") from error
-        finally:
-            PREPARED.reset(prepared)
         return codec.encode(result, job=item.name)
 
     def _held(self) -> HeldLease:
@@ -167,11 +166,8 @@ class PooledProcessor(BatchProcessor):
             return [one.result() for one in running]
 
 
-def run_body(*, handle: str) -> bytes:
-    """Run the body of this context's record; `handle` is what Powertools takes for its data."""
-    running = PREPARED.get()
-    if not isinstance(running, Running):
-        raise LeaseLost(handle)
+def run_body(*, running: Running) -> bytes:
+    """Run the body of a record, which is what Powertools takes for its data."""
     return running.run()
 
 

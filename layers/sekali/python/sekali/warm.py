@@ -21,12 +21,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from sekali import codec, shared
-from sekali.answers import Terms
+from sekali.answers import LONGEST_INVOCATION_SECONDS, Terms
 from sekali.breaker import BUDGET_SECONDS
 from sekali.claims import Claims
 from sekali.clock import SystemClock
 from sekali.coherence import Coherence
-from sekali.coordination import Coordination
 from sekali.durable import Durable
 from sekali.flights import Flights, Gate
 from sekali.heartbeat import Heartbeat
@@ -53,7 +52,6 @@ if TYPE_CHECKING:
     from sekali.scripts import Command
     from sekali.telemetry.events import Hook
 
-LAYER_INVOCATION_SECONDS: Final = 900.0
 CACHE_SHARE: Final = 0.2
 """Part of an invocation that it may lose to a shared cache that does not answer."""
 RUNS_NOTED_SECONDS: Final = 60.0
@@ -199,21 +197,6 @@ class Container:
         )
         return self.cache
 
-    def coordination(self) -> Coordination:
-        """Return what the idempotency layer needs when it stands alone."""
-
-        def beating() -> Heartbeat:
-            return Heartbeat(shared=self.shared, claims=one.claims, now=one.now, emit=self.emit)
-
-        one = self.invocation(owner=owner_name("-"), remaining_seconds=LAYER_INVOCATION_SECONDS)
-        return Coordination(
-            shared=self.shared,
-            claims=one.claims,
-            terms=self.default_terms(),
-            now=one.now,
-            beating=beating,
-        )
-
     # What a finished batch leaves behind in this container.
 
     def keep(
@@ -278,7 +261,7 @@ def lease(
     here = container()
     current = CURRENT.get()
     invocation = current or here.invocation(
-        owner=owner_name("-"), remaining_seconds=LAYER_INVOCATION_SECONDS
+        owner=owner_name("-"), remaining_seconds=LONGEST_INVOCATION_SECONDS
     )
     locksmith = Locksmith(invocation, here.shared, here.default_terms())
     try:

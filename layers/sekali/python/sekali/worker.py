@@ -27,17 +27,17 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from aws_lambda_powertools.utilities.idempotency import IdempotencyConfig, idempotent_function
+from aws_lambda_powertools.utilities.idempotency import idempotent_function
 
 from sekali import warm
 from sekali.batch import Batch
 from sekali.caching import current_cache
 from sekali.departures import Departures
 from sekali.errors import SettingInvalid
-from sekali.idempotency import PREPARED, IdempotencyLayer
+from sekali.idempotency import PreparedLayer
 from sekali.invocation import CURRENT
 from sekali.jobs import Job, JobSpec, validate_permanent
-from sekali.keys import Keyspace
+from sekali.keys import check_job_name
 from sekali.message import NO_WRAPPING
 from sekali.running import Running, run_body, run_records
 from sekali.telemetry import events
@@ -93,12 +93,8 @@ class Worker:
         self._hooks = hooks
         self._unwrap = unwrap
         self._specs: dict[str, JobSpec] = {}
-        self._config = IdempotencyConfig()
         self._run_idempotently = idempotent_function(
-            run_body,
-            data_keyword_argument="handle",
-            config=self._config,
-            persistence_store=IdempotencyLayer(service),
+            run_body, data_keyword_argument="running", persistence_store=PreparedLayer()
         )
         self._lock = threading.Lock()
 
@@ -133,7 +129,7 @@ class Worker:
             KeyInvalid: the name cannot be used.
             SettingInvalid: the name is taken, or a number is out of its bounds.
         """
-        Keyspace("sekali", 1).of(name, "id", "key")
+        check_job_name(name)
         if name in self._specs:
             raise SettingInvalid(f"job {name}", "must be registered once", name)
         if ttl_seconds < 0:
@@ -172,7 +168,6 @@ class Worker:
         container.settings.for_worker()
         _refuse_disabled()
         self._refuse_unprovable(container.settings)
-        self._config.register_lambda_context(context)
         invocation = container.invocation(
             owner=warm.owner_name(str(getattr(context, "aws_request_id", "-"))),
             remaining_seconds=_remaining_seconds(context),
@@ -242,11 +237,7 @@ class Worker:
     def _perform(
         self, item: Item, container: Container, invocation: Invocation, cache: Tiered
     ) -> None:
-        token = PREPARED.set(Running(item, container, invocation, cache))
-        try:
-            self._run_idempotently(handle=item.id)
-        finally:
-            PREPARED.reset(token)
+        self._run_idempotently(running=Running(item, container, invocation, cache))
 
 
 def _refuse_disabled() -> None:
