@@ -15,6 +15,7 @@ import pytest
 from infra.local.differences import REGION
 from infra.local.stack import LocalStack
 from infra.local.synthesis import synthesize
+from sekali import Producer
 from tests.flight_data import invented_month
 
 if TYPE_CHECKING:
@@ -97,6 +98,26 @@ def test_message_of_boto3_is_accepted(stack: LocalStack) -> None:
     run(stack, [sys.executable, "-c", script])
 
     assert answer(stack, "boto3-1")
+
+
+@pytest.mark.parametrize("note", ["short", "x" * 2_000_000], ids=["inline", "offloaded"])
+def test_producer_gets_the_answer_of_the_job_that_it_sent(stack: LocalStack, note: str) -> None:
+    clients = {"sqs": stack.aws.sqs, "s3": stack.aws.s3, "dynamodb": stack.aws.dynamodb}
+    (table,) = stack.template.tables
+    (bucket,) = stack.template.buckets.values()
+    producer = Producer(
+        stack.aws.queue_url(stack.source_queue()),
+        table_name=table.name,
+        bucket=bucket,
+        client_factory=clients.__getitem__,
+    )
+    asked = {"month": "2013-01", "carrier": "UA", "note": note}
+
+    job_id = producer.send("delay-report", asked)
+    report = producer.wait(job_id, name="delay-report", timeout_seconds=SETTLED_WITHIN_SECONDS)
+
+    assert report["carrier"] == "UA"
+    assert answer(stack, job_id) == report
 
 
 @pytest.mark.node

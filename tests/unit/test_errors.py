@@ -22,6 +22,8 @@ EXAMPLES = [
     errors.ValueTooLarge(2_000_000, 1_048_576),
     errors.LeaseLost("flights/2013-01", "worker-7"),
     errors.LeaseBusy("ledger", "worker-7", 1.5),
+    errors.JobFailed("monthly-delays", "order-7", "permanent", "PermanentError", "no such month"),
+    errors.ResultTimeout("monthly-delays", "order-7", 60.0),
     errors.LoadTimeout("flights/2013-01", 2.5),
     errors.SharedUnavailable("flush", "TimeoutError"),
     errors.StoreUnavailable("record", "ThrottlingException"),

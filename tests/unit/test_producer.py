@@ -13,7 +13,8 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from sekali.errors import MessageInvalid
 from sekali.message import decode, derive_id
 from sekali.outgoing import MAX_MESSAGE_BYTES
-from sekali.producer import Producer, Request
+from sekali.producer import Producer
+from sekali.sending import Request
 
 QUEUE = "https://queue.example/jobs"
 Entry = Mapping[str, Any]  # Any: the fields of a boto3 call
@@ -154,8 +155,9 @@ def test_fifo_queue_gets_a_group_and_a_deduplication_id_per_job() -> None:
     ("name", "payload", "job_id", "field"),
     [
         ("no such", {}, "a", "name"),
-        ("report", {"x": {1, 2}}, "a", "payload"),
-        ("report", {"x": float("nan")}, "a", "payload"),
+        ("report", {"x": {1, 2}}, "a", "payload.x"),
+        ("report", {"x": float("nan")}, "a", "payload.x"),
+        ("report", {1: "x"}, "a", "payload"),
         ("report", [1], "a", "payload"),
         ("report", {"x": 1}, "", "id"),
         ("report", {"x": 1}, "i" * 513, "id"),
@@ -172,6 +174,47 @@ def test_job_that_no_worker_would_accept_is_not_sent(
 
     assert caught.value.field == field
     assert not queue.singles
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "field"),
+    [
+        (QUEUE, {"delay_seconds": 901}, "delay_seconds"),
+        (QUEUE, {"delay_seconds": -1}, "delay_seconds"),
+        (QUEUE, {"delay_seconds": 1.5}, "delay_seconds"),
+        (f"{QUEUE}.fifo", {"delay_seconds": 1}, "delay_seconds"),
+        (QUEUE, {"group": "a b"}, "group"),
+        (QUEUE, {"group": ""}, "group"),
+        (QUEUE, {"group": "x" * 129}, "group"),
+        (QUEUE, {"key": ""}, "key"),
+        (QUEUE, {"key": {1}}, "key"),
+        (QUEUE, {"id": 7}, "id"),
+    ],
+)
+def test_option_that_the_queue_would_refuse_is_named(
+    url: str, options: dict[str, Any], field: str
+) -> None:
+    queue = Queue()
+    sender = producer(queue, url=url)
+    refused = Request(name="report", payload={"x": 1}, **options)
+
+    with pytest.raises(MessageInvalid) as caught:
+        sender.send("report", {"x": 1}, **options)
+    sent = sender.send_many([refused, Request(name="report", payload={"x": 2})])
+
+    assert caught.value.field == field
+    assert [(lost.request, lost.code) for lost in sent.unsent] == [(refused, "wrong_type")]
+    assert len(sent.ids) == 1
+
+
+def test_standard_queue_is_made_fair_by_a_group_and_needs_none() -> None:
+    queue = Queue()
+
+    producer(queue).send("report", {"x": 1}, group="tenant-7")
+    producer(queue).send("report", {"x": 1})
+
+    assert [call.get("MessageGroupId") for call in queue.singles] == ["tenant-7", None]
+    assert "MessageDeduplicationId" not in queue.singles[0]
 
 
 def test_many_jobs_go_in_batches_of_ten() -> None:
@@ -286,8 +329,10 @@ def test_repeats_end_with_the_budget_and_the_rest_is_reported() -> None:
 
 def test_import_brings_neither_powertools_nor_redis_nor_boto3() -> None:
     probe = (
-        "import sys, sekali.producer; print(sorted({'aws_lambda_powertools', 'redis', 'boto3', "
-        "'botocore', 'aws_xray_sdk'} & set(sys.modules)))"
+        "import sys, sekali.results; from sekali import AsyncProducer, Producer, Request; "
+        "AsyncProducer(Producer('https://queue', bucket='b', table_name='t')); "
+        "heavy = {'aws_lambda_powertools', 'redis', 'boto3', 'botocore', 'aws_xray_sdk'}; "
+        "print(sorted(heavy & set(sys.modules)))"
     )
 
     done = subprocess.run(

@@ -10,15 +10,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from sekali.async_producer import AsyncProducer
     from sekali.cached_functions import cached
     from sekali.caching import cache
     from sekali.errors import (
+        JobFailed,
         KeyInvalid,
         LeaseBusy,
         LeaseLost,
         LoadTimeout,
         MessageInvalid,
         PermanentError,
+        ResultTimeout,
         ResultUnencodable,
         SekaliError,
         SettingInvalid,
@@ -30,8 +33,9 @@ if TYPE_CHECKING:
     from sekali.lifetimes import Loaded
     from sekali.packing import MsgpackCodec, Packing
     from sekali.passage import Result
-    from sekali.producer import Producer, Request
+    from sekali.producer import Producer
     from sekali.recovery import Recovery
+    from sekali.sending import Request
     from sekali.settings import Settings
     from sekali.warm import lease
     from sekali.worker import Worker
@@ -40,8 +44,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AsyncProducer",
     "IdempotencyLayer",
     "Job",
+    "JobFailed",
     "KeyInvalid",
     "LeaseBusy",
     "LeaseLost",
@@ -55,6 +61,7 @@ __all__ = [
     "Recovery",
     "Request",
     "Result",
+    "ResultTimeout",
     "ResultUnencodable",
     "SekaliError",
     "SettingInvalid",
@@ -70,6 +77,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AsyncProducer": "sekali.async_producer",
     "IdempotencyLayer": "sekali.idempotency",
     "Job": "sekali.jobs",
     "Loaded": "sekali.lifetimes",
@@ -77,7 +85,7 @@ _HOMES = {
     "Packing": "sekali.packing",
     "Producer": "sekali.producer",
     "Recovery": "sekali.recovery",
-    "Request": "sekali.producer",
+    "Request": "sekali.sending",
     "Result": "sekali.passage",
     "Settings": "sekali.settings",
     "Unwrap": "sekali.wrappings",

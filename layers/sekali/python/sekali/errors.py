@@ -15,6 +15,8 @@
      ├── ValueTooLarge       a value is too large to be cached
      ├── LeaseLost           the lease of this key is no longer ours
      ├── LeaseBusy           somebody else holds the lock for longer than we wait
+     ├── JobFailed           the job whose result is waited for failed for good
+     ├── ResultTimeout       no result was recorded while it was waited for
      ├── LoadTimeout         waited for another holder as long as allowed
      ├── SharedUnavailable   the shared cache did not answer
      └── StoreUnavailable    the durable store did not answer
@@ -290,6 +292,50 @@ class LoadTimeout(SekaliError):
         """Name the key and the wait."""
         waited = f"{self.waited_seconds:.3f} s"
         return f"no value of {_shown(self.key)} after waiting {waited} for its holder"
+
+
+class JobFailed(SekaliError):
+    """Tell a sender that the job it waits for has failed for good.
+
+    Raised by `Producer.wait`. The message is in the dead letter queue with the same reason; once it
+    is redriven, wait again.
+    """
+
+    def __init__(
+        self, name: str, job_id: str, reason: str, error_type: str | None, text: str | None
+    ) -> None:
+        """Keep which job, and what its record says of the failure."""
+        super().__init__(name, job_id, reason, error_type, text)
+        self.name = name
+        self.job_id = job_id
+        self.reason = reason
+        self.error_type = error_type
+        self.text = text
+
+    def __str__(self) -> str:
+        """Say `job 'report' with id 'a' failed (permanent): PermanentError: no such month`."""
+        cause = ": ".join(part for part in (self.error_type, self.text) if part)
+        told = f": {cause}" if cause else ""
+        return f"job {self.name!r} with id {_shown(self.job_id)} failed ({self.reason}){told}"
+
+
+class ResultTimeout(SekaliError):
+    """Tell a sender that no result was recorded in the time it waited.
+
+    Raised by `Producer.wait`. The job may still run: wait longer, or look into the dead letters.
+    """
+
+    def __init__(self, name: str, job_id: str, waited_seconds: float) -> None:
+        """Keep which job, and the wait."""
+        super().__init__(name, job_id, waited_seconds)
+        self.name = name
+        self.job_id = job_id
+        self.waited_seconds = waited_seconds
+
+    def __str__(self) -> str:
+        """Name the job and the wait."""
+        waited = f"{self.waited_seconds:.1f} s"
+        return f"job {self.name!r} with id {_shown(self.job_id)} has no result after {waited}"
 
 
 class SharedUnavailable(SekaliError):

@@ -1,103 +1,54 @@
-"""Send jobs to the queue.
+"""Send jobs to the queue, and wait for what became of them.
 
 Light on purpose: importing this module imports neither Powertools nor a Redis client, and boto3
-comes with the first send. A resend is harmless, because the job id stays the same: where it is not
-known whether a message arrived, it is sent again.
+comes with the first send.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-import random
+import re
+import threading
 import time
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 from sekali.clock import SystemClock
-from sekali.errors import MessageInvalid
+from sekali.codec import payload_hash
+from sekali.contract import read_id, read_name, read_text
+from sekali.errors import MessageInvalid, SettingInvalid, StoreUnavailable
 from sekali.message import Message, decode, derive_id, encode
-from sekali.outgoing import MAX_MESSAGE_BYTES, Outgoing, batches, entry
+from sekali.outgoing import MAX_MESSAGE_BYTES, Outgoing
+from sekali.payloads import plain
+from sekali.sending import Prepared, Progress, Request, Sender, Sent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from mypy_boto3_sqs.client import SQSClient
 
     from sekali.clock import Clock
+    from sekali.payload_bucket import Payloads
+    from sekali.payloads import Payload
+    from sekali.results import Wait
+    from sekali.store import Service, Store
 
-_FIRST_PAUSE_SECONDS = 0.1
-_LONGEST_PAUSE_SECONDS = 5.0
-_CLIENT_ERROR = 4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """One job to be sent, for `Producer.send_many`.
-
-    `id` says which sends are one job; left out, equal name, key and payload are. `group` is the
-    message group of a FIFO queue (left out: the id, so that jobs do not wait for each other) or the
-    tenant of a fair queue.
-    """
-
-    name: str
-    payload: Mapping[str, object]
-    id: str | None = None
-    key: str | None = None
-    delay_seconds: int = 0
-    group: str | None = None
-    trace: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unsent:
-    """One request that is not known to have arrived, and why."""
-
-    request: Request
-    code: str
-    error: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
-    """What became of the requests: the ids of the accepted ones, as they came, and the rest."""
-
-    ids: Sequence[str]
-    unsent: Sequence[Unsent]
-
-
-@dataclass(slots=True, kw_only=True)
-class _Send:
-    request: Request
-    job_id: str
-    outgoing: Outgoing
-
-
-class _Failure(NamedTuple):
-    send: _Send
-    code: str
-    error: str
-
-
-@dataclass(slots=True, kw_only=True)
-class _Progress:
-    ids: list[str] = field(default_factory=list)
-    unsent: list[Unsent] = field(default_factory=list)
-
-    def give_up(self, failures: Iterable[_Failure]) -> None:
-        self.unsent.extend(
-            Unsent(request=send.request, code=code, error=error) for send, code, error in failures
-        )
+OFFLOAD_ABOVE_BYTES: Final = 256 * 1024
+"""Lambda takes 6 MB of messages at a time: ten of this size still fit, with room."""
+MAX_DELAY_SECONDS: Final = 900
+# SQS: letters, digits and punctuation.
+_GROUP: Final = re.compile(r"[!-~]{1,128}")
 
 
 class Producer:
     """Put jobs on one queue.
 
-    Safe to keep for the life of a process and to share between threads once it has sent.
+    Safe to keep for the life of a process and to share between threads; what it connects to is
+    connected at the first use.
 
     Example:
-        producer = Producer(queue_url)
-        job_id = producer.send("monthly-delays", {"month": "2013-01", "carrier": "UA"})
+        producer = Producer(queue_url, table_name=table_name)
+        job_id = producer.send("delay-report", {"month": "2013-01", "carrier": "UA"})
+        report = producer.wait(job_id, name="delay-report")
     """
 
     def __init__(
@@ -105,19 +56,52 @@ class Producer:
         queue_url: str,
         client: SQSClient | None = None,
         *,
+        bucket: str | None = None,
+        table_name: str | None = None,
+        offload_above_bytes: int = OFFLOAD_ABOVE_BYTES,
+        client_factory: Callable[[Service], Any] | None = None,  # Any: boto3's run-time classes
         clock: Clock | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._queue_url = queue_url
-        self._client = client
+        """Name the queue.
+
+        Args:
+            queue_url: where jobs go; a name that ends in `.fifo` is a FIFO queue.
+            client: an SQS client of your own.
+            bucket: the worker's bucket. With it larger payloads are left there, and larger results
+                are read from there; without it they are refused and unreadable.
+            table_name: the worker's table of results, for `wait`.
+            offload_above_bytes: size of a message above which its payload goes into the bucket.
+            client_factory: makes the other clients, and this one where none was given.
+            clock: tells the time.
+            sleep: pauses between repeats.
+
+        Raises:
+            SettingInvalid: `offload_above_bytes` is more than a message may have.
+        """
+        if not 0 <= offload_above_bytes <= MAX_MESSAGE_BYTES:
+            rule = f"must be between 0 and {MAX_MESSAGE_BYTES}"
+            raise SettingInvalid("offload_above_bytes", rule, str(offload_above_bytes))
+        self._bucket = bucket
+        self._table_name = table_name
+        self._offload_above_bytes = offload_above_bytes
+        self._client_factory = client_factory
         self._clock = clock or SystemClock()
         self._sleep = sleep
-        self._fifo = queue_url.endswith(".fifo")
+        self._lock = threading.Lock()
+        self._clients: dict[Service, Any] = {}  # Any: as above
+        if client is not None:
+            self._clients["sqs"] = client
+        self._sender = Sender(
+            queue_url, lambda: self._client("sqs"), clock=self._clock, sleep=sleep
+        )
+        self._payloads = self._new_payloads()
+        self._store: Store | None = None
 
     def send(
         self,
         name: str,
-        payload: Mapping[str, object],
+        payload: Payload,
         *,
         id: str | None = None,  # noqa: A002 - the contract's own word
         key: str | None = None,
@@ -127,8 +111,18 @@ class Producer:
     ) -> str:
         """Send one job and return its id.
 
+        Args:
+            name: which job.
+            payload: what it is given: a mapping, a dataclass, a msgspec Struct or a pydantic model.
+            id: who asks; None derives it from name, key and payload: a repeat is no new job.
+            key: what is computed; None leaves it to the job's own rule.
+            delay_seconds: how long nobody sees it, up to 900; 0 on a FIFO queue.
+            group: message group of a FIFO queue, tenant of a fair one.
+            trace: an X-Ray header; None is that of the running Lambda function, if any.
+
         Raises:
             MessageInvalid: the job breaks the message contract; nothing was sent.
+            StoreUnavailable: its payload belongs into the bucket, which did not take it.
             botocore.exceptions.ClientError: the queue refused it, after the client's own retries.
         """
         request = Request(
@@ -140,11 +134,9 @@ class Producer:
             group=group,
             trace=trace,
         )
-        send = self._prepare(request)
-        fields = self._entry("0", send)
-        del fields["Id"]
-        self._sqs().send_message(QueueUrl=self._queue_url, **fields)
-        return send.job_id
+        prepared = self._prepare(request)
+        self._sender.send(prepared)
+        return prepared.job_id
 
     def send_many(self, requests: Iterable[Request], *, budget_seconds: float = 20.0) -> Sent:
         """Send jobs in batches; what fails for a passing reason is sent again within the budget.
@@ -157,121 +149,117 @@ class Producer:
             requests: the jobs, in any number.
             budget_seconds: how long the whole call may spend on repeats.
         """
-        progress = _Progress()
-        give_up_at = self._clock.monotonic() + budget_seconds
-        sends = self._prepared(requests, progress)
-        for batch in batches(sends, size_bytes=lambda send: send.outgoing.size_bytes):
-            self._send_until(give_up_at, batch, progress)
+        progress = Progress()
+        prepared = self._prepared(requests, progress)
+        self._sender.send_all(prepared, progress, budget_seconds=budget_seconds)
         return Sent(ids=progress.ids, unsent=progress.unsent)
 
-    def _prepared(self, requests: Iterable[Request], progress: _Progress) -> Iterator[_Send]:
+    def wait(
+        self,
+        job_id: str,
+        *,
+        name: str,
+        timeout_seconds: float = 60.0,
+    ) -> Any:  # Any: whatever the job returned
+        """Return the result of a job as the table has it, waiting until it is there.
+
+        Raises:
+            JobFailed: it failed for good.
+            ResultTimeout: nothing is recorded in that time; the job may still run.
+            StoreUnavailable: the table could not be read at the end of it.
+            SettingInvalid: this producer was not told the table.
+        """
+        waiting = self.waiting(job_id, name=name, timeout_seconds=timeout_seconds)
+        while (pause_seconds := waiting.look()) is not None:
+            self._sleep(pause_seconds)
+        return waiting.result
+
+    def waiting(self, job_id: str, *, name: str, timeout_seconds: float) -> Wait:
+        """Begin a wait whose pauses are the caller's own (an event loop's, say)."""
+        from sekali.results import Wait
+
+        return Wait(
+            self._results(),
+            name=name,
+            job_id=job_id,
+            timeout_seconds=timeout_seconds,
+            clock=self._clock,
+        )
+
+    def _prepared(self, requests: Iterable[Request], progress: Progress) -> Iterator[Prepared]:
         for request in requests:
             try:
                 yield self._prepare(request)
             except MessageInvalid as invalid:
-                unsent = Unsent(request=request, code=invalid.reason, error=str(invalid))
-                progress.unsent.append(unsent)
+                progress.refuse(request, code=invalid.reason, error=str(invalid))
+            except StoreUnavailable as unavailable:
+                progress.refuse(request, code="StoreUnavailable", error=str(unavailable))
 
-    def _prepare(self, request: Request) -> _Send:
+    def _prepare(self, request: Request) -> Prepared:
+        self._check_options(request)
+        payload = plain(request.payload)
+        payload_hash(payload)  # Names the place of what JSON cannot carry.
+        read_name(request.name)
+        key = None if request.key is None else read_text(request.key, "key")
+        job_id = request.id
+        if job_id is None:
+            job_id = derive_id(request.name, payload, key=key)
         now = self._clock.wall()
-        try:
-            job_id = request.id
-            if job_id is None:
-                job_id = derive_id(request.name, request.payload, key=request.key)
-            body = encode(
-                Message(
-                    id=job_id,
-                    name=request.name,
-                    payload=request.payload,
-                    key=request.key,
-                    first_sent=now,
-                    enqueued_at=now,
-                )
-            )
-        except (TypeError, ValueError, RecursionError) as error:
-            rule = f"must be JSON ({error})"
-            found = type(request.payload).__name__
-            raise MessageInvalid("wrong_type", "payload", rule, found) from error
+        message = Message(
+            id=read_id(job_id),
+            name=request.name,
+            payload=payload,
+            key=key,
+            first_sent=now,
+            enqueued_at=now,
+        )
+        outgoing = Outgoing(encode(message), {})
         # The contract is checked by its own reader: what is sent here is what a worker accepts.
-        decode({"body": body}, default_job=None)
-        outgoing = Outgoing(body, {})
+        decode({"body": outgoing.body}, default_job=None)
+        if self._payloads is not None and outgoing.size_bytes > self._offload_above_bytes:
+            written = self._payloads.put(request.name, payload)
+            outgoing = Outgoing(encode(replace(message, payload=written)), {})
         if outgoing.size_bytes > MAX_MESSAGE_BYTES:
             rule = f"must have at most {MAX_MESSAGE_BYTES} bytes"
             raise MessageInvalid("payload_rejected", "body", rule, outgoing.size_bytes)
-        return _Send(request=request, job_id=job_id, outgoing=outgoing)
+        return Prepared(request=request, job_id=job_id, outgoing=outgoing)
 
-    def _entry(self, entry_id: str, send: _Send) -> dict[str, Any]:  # Any: fields of a boto3 call
-        group, deduplication = send.request.group, None
-        if self._fifo:
-            group = group or _digest(send.job_id)
-            deduplication = _digest(f"{send.request.name}/{send.job_id}")
-        return entry(
-            send.outgoing,
-            entry_id=entry_id,
-            delay_seconds=send.request.delay_seconds,
-            group=group,
-            deduplication=deduplication,
-            # The Lambda runtime keeps the current trace there; elsewhere it is not set.
-            trace=send.request.trace or os.environ.get("_X_AMZN_TRACE_ID"),
-        )
+    def _check_options(self, request: Request) -> None:
+        delay_seconds, group = request.delay_seconds, request.group
+        longest = 0 if self._sender.fifo else MAX_DELAY_SECONDS
+        if type(delay_seconds) is not int or not 0 <= delay_seconds <= longest:
+            rule = f"must be whole seconds between 0 and {longest}"
+            rule += " (a FIFO queue delays no single message)" if self._sender.fifo else ""
+            raise MessageInvalid("wrong_type", "delay_seconds", rule, delay_seconds)
+        if group is not None and not _GROUP.fullmatch(group):
+            rule = "must be 1 to 128 letters, digits and punctuation marks of ASCII"
+            raise MessageInvalid("wrong_type", "group", rule, group)
 
-    def _send_until(self, give_up_at: float, batch: list[_Send], progress: _Progress) -> None:
-        pause_seconds = _FIRST_PAUSE_SECONDS
-        while True:
-            failures = self._send_batch(batch, progress)
-            if not failures:
-                return
-            paused_seconds = random.uniform(pause_seconds / 2, pause_seconds)
-            if self._clock.monotonic() + paused_seconds >= give_up_at:
-                progress.give_up(failures)
-                return
-            self._sleep(paused_seconds)
-            pause_seconds = min(_LONGEST_PAUSE_SECONDS, pause_seconds * 2)
-            batch = [failure.send for failure in failures]
+    def _new_payloads(self) -> Payloads | None:
+        if self._bucket is None:
+            return None
+        from sekali.payload_bucket import Payloads
 
-    def _send_batch(self, batch: list[_Send], progress: _Progress) -> list[_Failure]:
-        """Send once; return what may be tried again."""
-        from botocore.exceptions import BotoCoreError, ClientError
+        return Payloads(self._bucket, lambda: self._client("s3"))
 
-        # Any: the client's stubs type an entry by its literal keys.
-        entries: Any = [self._entry(str(index), send) for index, send in enumerate(batch)]
-        try:
-            reply = self._sqs().send_message_batch(QueueUrl=self._queue_url, Entries=entries)
-        except ClientError as error:
-            code = error.response["Error"].get("Code", "unknown")
-            failures = [_Failure(send, code, str(error)) for send in batch]
-            if not _is_ours(error.response, code):
-                return failures
-            progress.give_up(failures)
-            return []
-        except BotoCoreError as error:
-            return [_Failure(send, type(error).__name__, str(error)) for send in batch]
-        waiting = {str(index): send for index, send in enumerate(batch)}
-        progress.ids.extend(waiting.pop(done["Id"]).job_id for done in reply.get("Successful", []))
-        again = []
-        for failed in reply.get("Failed", []):
-            send = waiting.pop(failed["Id"])
-            failure = _Failure(send, failed["Code"], failed.get("Message", ""))
-            if failed["SenderFault"]:
-                progress.give_up([failure])
-            else:
-                again.append(failure)
-        return again + [_Failure(send, "NoAnswer", "") for send in waiting.values()]
+    def _results(self) -> Store:
+        if self._table_name is None:
+            raise SettingInvalid("table_name", "must be given to wait for results", None)
+        from sekali.store import Store
 
-    def _sqs(self) -> SQSClient:
-        if self._client is None:
-            import boto3
+        with self._lock:
+            self._store = self._store or Store(
+                self._table_name,
+                clock=self._clock,
+                bucket=self._bucket,
+                client_factory=self._client,
+            )
+            return self._store
 
-            self._client = boto3.client("sqs")
-        return self._client
+    def _client(self, service: Service) -> Any:  # Any: boto3 makes its classes at run time
+        from sekali.store import aws_client
 
-
-def _is_ours(response: Mapping[str, Any], code: str) -> bool:  # Any: as botocore types it
-    """Tell whether a whole request was refused for what it is, not for its moment."""
-    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 500)
-    return int(status) // 100 == _CLIENT_ERROR and "hrottl" not in code
-
-
-def _digest(text: str) -> str:
-    # Group and deduplication ids are 128 narrow characters at most; a job id may be anything.
-    return hashlib.sha256(text.encode()).hexdigest()
+        with self._lock:
+            if service not in self._clients:
+                self._clients[service] = (self._client_factory or aws_client)(service)
+            return self._clients[service]
