@@ -52,9 +52,10 @@ class Fleet:
 
     def warm_scripts(self) -> None:
         """Let the server know every script: one that it does not know costs a flush more."""
-        cache = self.box().invoke()
-        cache.get_or_load("warm", loader(1), tags=["warm"])
-        cache.invalidate(["warm"], tags=["warm"])
+        box = self.box()
+        box.invoke().get_or_load("warm", loader(1), tags=["warm"])
+        box.invoke().invalidate(["warm"], tags=["warm"])
+        box.invoke().get("warm")
 
     def box(self, clock: Clock | None = None, **options: Any) -> Box:  # Any: as in Container
         """Return a container as after a cold start; its clock stands still unless one is given."""

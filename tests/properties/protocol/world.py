@@ -23,6 +23,7 @@ from sekali.scripts import (
     INVALIDATE,
     LOG_APPEND,
     LOG_OPEN,
+    LOG_TAIL,
     RENEW,
     Command,
     Script,
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from sekali.answers import ClaimAnswer, FinishAnswer, Lost, Renewed
     from sekali.keys import Slot
 
-SCRIPTS = (CLAIM, RENEW, FINISH, INVALIDATE, LOG_APPEND, LOG_OPEN, EPOCH)
+SCRIPTS = (CLAIM, RENEW, FINISH, INVALIDATE, LOG_APPEND, LOG_OPEN, LOG_TAIL, EPOCH)
 
 
 @dataclass(slots=True)

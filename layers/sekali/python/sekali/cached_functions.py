@@ -68,7 +68,7 @@ class Cached(Generic[P, R]):
         if self._is_async:
             coroutine: Any = self._cache().get_or_load_async(key, load, **options)
             return cast("R", coroutine)
-        return self._cache().get_or_load(key, load, **options)
+        return cast("R", self._cache().get_or_load(key, load, **options))
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:  # Any: bound or not
         """Bind to an instance, as functions do: it becomes the first argument."""

@@ -87,19 +87,19 @@ class Coherence:
         if tail.gap:
             # The first look too: a value of the same pipeline may be older than the log's end.
             self._forget("log_opened" if glance.cursor is None else "log_gap")
-        for entry in tail.entries:
-            self._apply(entry)
+        if tail.entries:
+            self._follow(tail.entries)
         self._cursor = tail.cursor
         self.applied += 1
 
-    def _apply(self, entry: Entry) -> None:
+    def _follow(self, entries: Sequence[Entry]) -> None:
         with self._lock:
-            if entry.mark in self._own:
-                return
-        if entry.kind == "t":
-            self.learn(entry.name, entry.mark)
-        else:
-            self._local.drop(entry.name)
+            own = set(self._own)
+        others = [entry for entry in entries if entry.mark not in own]
+        for entry in others:
+            if entry.kind == "t":
+                self.learn(entry.name, entry.mark)
+        self._local.drop_many(entry.name for entry in others if entry.kind != "t")
 
     def _forget(self, cause: str) -> None:
         with self._lock:

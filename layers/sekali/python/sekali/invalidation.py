@@ -13,14 +13,15 @@ only while each is the current one.
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sekali.scripts import EPOCH, LOG_APPEND, LOG_OPEN, Command
+from sekali.scripts import EPOCH, LOG_APPEND, LOG_OPEN, LOG_TAIL, Command
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from sekali.keys import Keyspace
 
@@ -33,10 +34,8 @@ _LOG_TTL_MS: Final = 7 * 86_400_000
 # The longest hard TTL of any value is 14 days, and an hour.
 _EPOCH_TTL_MS: Final = 14 * 86_400_000 + 3_600_000
 
-Kind = Literal["k", "t", "r"]
-"""What an entry is about: a key that was invalidated, a tag, a key whose value was replaced."""
 
-_KINDS: Final[dict[bytes, Kind]] = {b"k": "k", b"t": "t", b"r": "r"}
+_KINDS: Final = frozenset({"k", "t", "r"})
 
 
 def new_mark() -> str:
@@ -44,11 +43,13 @@ def new_mark() -> str:
     return os.urandom(8).hex()
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """Name one thing that changed. A key is named by its scoped text, `<job name>/<key>`."""
+class Entry(NamedTuple):
+    """Name one thing that changed: a key (`k`), a tag (`t`), a key with a newer value (`r`).
 
-    kind: Kind
+    A key is named by its scoped text, `<job name>/<key>`.
+    """
+
+    kind: str
     name: str
     mark: str
 
@@ -99,7 +100,7 @@ class Log:
             return Command.run(LOG_OPEN, (self.keyspace.log,), (_LOG_TTL_MS, new_mark()))
         # The cursor's own entry, as many as are applied, and one that shows there are more.
         count = 1 + MOST_MISSED_ENTRIES + 1
-        return Command(("XRANGE", self.keyspace.log, cursor.id, "+", "COUNT", count))
+        return Command.run(LOG_TAIL, (self.keyspace.log,), (cursor.id, count))
 
     def read_tail(self, reply: Sequence[Any], cursor: Cursor | None) -> Tail:  # Any: the client's
         """Read the reply to `tail(cursor)`.
@@ -112,13 +113,16 @@ class Log:
             return Tail((), Cursor(entry_id.decode(), mark.decode()), gap=True)
         if not reply:
             return Tail((), None, gap=True)
-        newest = Cursor(reply[-1][0].decode(), reply[-1][1][b"mark"].decode())
-        first_id, first = reply[0]
-        known = first_id.decode() == cursor.id and first[b"mark"].decode() == cursor.mark
-        if not known or len(reply) > 1 + MOST_MISSED_ENTRIES:
+        first_id, first_mark, rest, newest_id, newest_mark = reply
+        newest = Cursor(newest_id.decode(), newest_mark.decode())
+        known = first_id.decode() == cursor.id and first_mark.decode() == cursor.mark
+        # An empty list is an empty object in Lua.
+        fields: list[str] = json.loads(rest) or []
+        if not known or len(fields) // 3 > MOST_MISSED_ENTRIES:
             return Tail((), newest, gap=True)
-        entries = tuple(entry for _, fields in reply[1:] if (entry := _entry(fields)))
-        return Tail(entries, newest, gap=False)
+        entries = map(Entry, fields[::3], fields[1::3], fields[2::3])
+        # The entry that opened the log names nothing.
+        return Tail(tuple(entry for entry in entries if entry.kind in _KINDS), newest, gap=False)
 
     def epoch(self, tag: str, mark: str) -> Command:
         """Return the command that reads the tag's mark, setting `mark` where there is none."""
@@ -131,10 +135,3 @@ class Log:
     def epoch_set(self, tag: str, mark: str) -> Command:
         """Return the command that invalidates what carries the tag; its log entry comes after."""
         return Command(("SET", self.keyspace.epoch(tag), mark, "PX", _EPOCH_TTL_MS))
-
-
-def _entry(fields: Mapping[bytes, bytes]) -> Entry | None:
-    kind = _KINDS.get(fields[b"k"])
-    if kind is None:  # the entry that opened the log names nothing
-        return None
-    return Entry(kind, fields[b"name"].decode(), fields[b"mark"].decode())

@@ -19,6 +19,7 @@ __all__ = [
     "INVALIDATE",
     "LOG_APPEND",
     "LOG_OPEN",
+    "LOG_TAIL",
     "NOTE_RUNS",
     "RENEW",
     "REVOKE",
@@ -81,4 +82,5 @@ REVOKE: Final = load("revoke")
 NOTE_RUNS: Final = load("note_runs")
 LOG_APPEND: Final = load("log_append")
 LOG_OPEN: Final = load("log_open")
+LOG_TAIL: Final = load("log_tail")
 EPOCH: Final = load("epoch")
