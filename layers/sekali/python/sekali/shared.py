@@ -16,12 +16,12 @@ breaker lets one probe through per second; what happens then is the caller's pol
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
-from urllib.parse import urlsplit
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 
 from sekali.breaker import Breaker
-from sekali.clock import SystemClock, age_seconds, now
+from sekali.clock import age_seconds, now
+from sekali.connections import CacheSettings, Waits, connect
 from sekali.errors import SharedUnavailable
 from sekali.scripts import Command
 from sekali.telemetry.events import SharedFailed
@@ -45,6 +45,7 @@ class _Line:
 
     client: Any  # Any: a client of redis-py, standalone or cluster
     flushes: int = 0
+    waits: Waits = field(default_factory=Waits)
 
 
 class Shared:
@@ -85,14 +86,16 @@ class Shared:
         with their text, and only those, in a second flush.
 
         If the connection fails, everything is sent once more on a new one: each of our commands may
-        be repeated, so it does not matter how far the first attempt came. Not if `within_seconds`
-        is over.
+        be repeated, so it does not matter how far the first attempt came. With `within_seconds` the
+        time-outs are cut so that it is kept, and nothing is sent once it is over.
 
         Raises:
             SharedUnavailable: No connection, no reply in time, or not for every command.
         """
         if not commands:
             return []
+        if within_seconds is not None and within_seconds <= 0:
+            raise SharedUnavailable(operation, "NoTimeLeft")
         if not self.breaker.allows():
             raise SharedUnavailable(operation, "BreakerOpen")
         began = now(self._clock)
@@ -162,26 +165,30 @@ class Shared:
         failures = (Disconnected, TimedOut, RedisClusterException, OSError)
         if self._used is not None and age_seconds(self._used, self._clock) > IDLE_SECONDS:
             self.close()
-        for attempt in range(1, _ATTEMPTS + 1):
+        cause = "NoTimeLeft"
+        for _ in range(_ATTEMPTS):
+            left = None if until is None else until - self._clock.monotonic()
+            if left is not None and left <= 0:
+                break
             try:
-                replies = self._exchange(commands, failures)
+                replies = self._exchange(commands, failures, left)
             except failures as error:
-                over = until is not None and self._clock.monotonic() >= until
-                if attempt == _ATTEMPTS or over:
-                    raise SharedUnavailable(operation, type(error).__name__) from error
+                cause = type(error).__name__
             else:
                 self._used = now(self._clock)
                 return replies
-        raise SharedUnavailable(operation, "no attempt")
+        raise SharedUnavailable(operation, cause)
 
     def _exchange(
         self,
         commands: Sequence[tuple[bytes | str | int, ...]],
         failures: tuple[type[Exception], ...],
+        left_seconds: float | None,
     ) -> list[Any]:  # Any: as in flush
         line = self._borrow()
         failed = True
         try:
+            line.waits.fit(line.client, left_seconds)
             pipeline = line.client.pipeline(transaction=False)
             for command in commands:
                 pipeline.execute_command(*command)
@@ -211,86 +218,3 @@ class Shared:
             over = self._line is not line and line.flushes == 0
         if over:
             line.client.close()
-
-
-class CacheSettings(Protocol):
-    """Say which settings a connection needs; `Settings` has them."""
-
-    @property
-    def cache_url(self) -> str:
-        """Return `valkey://host:port`, or `valkeys://` for TLS."""
-        ...
-
-    @property
-    def cache_cluster(self) -> bool:
-        """Tell whether the cache runs in cluster mode."""
-        ...
-
-    @property
-    def cache_iam_user(self) -> str | None:
-        """Return the user that the function's role logs in as, None for no authentication."""
-        ...
-
-    @property
-    def cache_name(self) -> str | None:
-        """Return the name of the cache, which is signed."""
-        ...
-
-    @property
-    def cache_serverless(self) -> bool | None:
-        """Tell whether the named cache is a serverless one, which is signed too."""
-        ...
-
-    @property
-    def cache_connect_timeout_seconds(self) -> float:
-        """Return how long one connection attempt may take."""
-        ...
-
-    @property
-    def cache_timeout_seconds(self) -> float:
-        """Return how long one reply may take."""
-        ...
-
-
-def connect(
-    settings: CacheSettings, *, clock: Clock | None = None
-) -> Callable[[], Any]:  # Any: a client of redis-py
-    """Return the function that makes the client; it imports and connects when it is called.
-
-    With an IAM user each new connection logs in with a password signed for it.
-
-    The client retries nothing by itself: its default is ten retries of five seconds each.
-    """
-    clock = clock or SystemClock()
-
-    def client() -> Any:  # Any: a client of redis-py, standalone or cluster
-        from redis.backoff import NoBackoff
-        from redis.client import Redis
-        from redis.retry import Retry
-
-        url = urlsplit(settings.cache_url)
-        options: dict[str, Any] = {  # Any: arguments of the client
-            "host": url.hostname,
-            "port": url.port or 6379,
-            "ssl": url.scheme in {"valkeys", "rediss"},
-            "socket_timeout": settings.cache_timeout_seconds,
-            "socket_connect_timeout": settings.cache_connect_timeout_seconds,
-            "socket_keepalive": True,
-            "retry": Retry(NoBackoff(), 0),
-        }
-        if settings.cache_iam_user and settings.cache_name:
-            from sekali.iam import IamCredentials
-
-            options["credential_provider"] = IamCredentials(
-                user=settings.cache_iam_user,
-                cache_name=settings.cache_name,
-                serverless=bool(settings.cache_serverless),
-                clock=clock,
-            )
-        if settings.cache_cluster:
-            from redis.cluster import RedisCluster
-
-            return RedisCluster(**options)
-        return Redis(**options)
-
-    return client

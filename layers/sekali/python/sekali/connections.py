@@ -1,0 +1,152 @@
+"""Make clients of the shared cache that fail quickly, and bound how long they wait.
+
+The client's defaults are not for a function with a deadline: ten retries of five seconds each. Here
+it retries nothing by itself, waits for the configured time, and for less where less is left.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from urllib.parse import urlsplit
+
+from sekali.clock import SystemClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sekali.clock import Clock
+
+_CONNECT: Final = "socket_connect_timeout"
+_REPLY: Final = "socket_timeout"
+
+
+class CacheSettings(Protocol):
+    """Say which settings a connection needs; `Settings` has them."""
+
+    @property
+    def cache_url(self) -> str:
+        """Return `valkey://host:port`, or `valkeys://` for TLS."""
+        ...
+
+    @property
+    def cache_cluster(self) -> bool:
+        """Tell whether the cache runs in cluster mode."""
+        ...
+
+    @property
+    def cache_iam_user(self) -> str | None:
+        """Return the user that the function's role logs in as, None for no authentication."""
+        ...
+
+    @property
+    def cache_name(self) -> str | None:
+        """Return the name of the cache, which is signed."""
+        ...
+
+    @property
+    def cache_serverless(self) -> bool | None:
+        """Tell whether the named cache is a serverless one, which is signed too."""
+        ...
+
+    @property
+    def cache_connect_timeout_seconds(self) -> float:
+        """Return how long one connection attempt may take."""
+        ...
+
+    @property
+    def cache_timeout_seconds(self) -> float:
+        """Return how long one reply may take."""
+        ...
+
+
+def connect(
+    settings: CacheSettings, *, clock: Clock | None = None
+) -> Callable[[], Any]:  # Any: a client of redis-py
+    """Return the function that makes the client; it imports and connects when it is called.
+
+    With an IAM user each new connection logs in with a password signed for it.
+
+    The client retries nothing by itself: its default is ten retries of five seconds each.
+    """
+    clock = clock or SystemClock()
+
+    def client() -> Any:  # Any: a client of redis-py, standalone or cluster
+        from redis.backoff import NoBackoff
+        from redis.client import Redis
+        from redis.retry import Retry
+
+        url = urlsplit(settings.cache_url)
+        options: dict[str, Any] = {  # Any: arguments of the client
+            "host": url.hostname,
+            "port": url.port or 6379,
+            "ssl": url.scheme in {"valkeys", "rediss"},
+            "socket_timeout": settings.cache_timeout_seconds,
+            "socket_connect_timeout": settings.cache_connect_timeout_seconds,
+            "socket_keepalive": True,
+            "retry": Retry(NoBackoff(), 0),
+        }
+        if settings.cache_iam_user and settings.cache_name:
+            from sekali.iam import IamCredentials
+
+            options["credential_provider"] = IamCredentials(
+                user=settings.cache_iam_user,
+                cache_name=settings.cache_name,
+                serverless=bool(settings.cache_serverless),
+                clock=clock,
+            )
+        if settings.cache_cluster:
+            from redis.cluster import RedisCluster
+
+            return RedisCluster(**options)
+        return Redis(**options)
+
+    return client
+
+
+def pools_of(client: Any) -> list[Any]:  # Any: a client of redis-py, and its pools
+    """Return the connection pools of a client: one, or one for each node of a cluster."""
+    if hasattr(client, "get_nodes"):
+        nodes = [node.redis_connection for node in client.get_nodes()]
+        return [node.connection_pool for node in nodes if node is not None]
+    return [client.connection_pool]
+
+
+class Waits:
+    """Cut the time-outs of a client's connections when little time is left, and restore them.
+
+    A connection keeps the time-outs it was made with, so new ones are made; that happens in the
+    last second or two of an invocation only. One attempt connects and then waits for a reply: each
+    may take at most half of what is left, and a quarter less, so that the next flush need not cut
+    again.
+    """
+
+    def __init__(self) -> None:
+        """Know nothing of the client yet."""
+        self._configured: dict[str, float | None] | None = None
+        self._cut_to: float | None = None
+
+    def fit(self, client: Any, left_seconds: float | None) -> None:  # Any: a client of redis-py
+        """Let nothing on this client wait past `left_seconds`; None is without an end."""
+        pools = pools_of(client)
+        if self._configured is None:
+            kwargs = pools[0].connection_kwargs
+            self._configured = {name: kwargs.get(name) for name in (_CONNECT, _REPLY)}
+        half = None if left_seconds is None else left_seconds / 2
+        longest = max((wait for wait in self._configured.values() if wait), default=None)
+        if half is not None and (longest is None or half < longest):
+            if self._cut_to is not None and half / 2 <= self._cut_to <= half:
+                return
+            self._cut_to = half * 0.75
+        elif self._cut_to is None:
+            return
+        else:
+            self._cut_to = None
+        waits = {name: _shorter(wait, self._cut_to) for name, wait in self._configured.items()}
+        for pool in pools:
+            pool.disconnect(inuse_connections=False)
+            pool.reset()
+            pool.connection_kwargs.update(waits)
+
+
+def _shorter(configured: float | None, cut: float | None) -> float | None:
+    return min((wait for wait in (configured, cut) if wait is not None), default=None)
