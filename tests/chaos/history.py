@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from infra.local.aws_calls import AwsCalls, HttpObserver
-from sekali.scripts import CLAIM, EPOCH, FINISH, INVALIDATE, LOG_APPEND, LOG_OPEN, LOG_TAIL, RENEW
+from sekali.scripts import CLAIM, EPOCH, FINISH, INVALIDATE, LOG_APPEND, LOG_TAIL, RENEW
 from tests.chaos import resp
 from tests.chaos.deployment import RESULTS
 
 if TYPE_CHECKING:
     from tests.chaos.resp import Command, Reply
 
-_SCRIPTS: Final = (CLAIM, EPOCH, FINISH, INVALIDATE, LOG_APPEND, LOG_OPEN, LOG_TAIL, RENEW)
+_SCRIPTS: Final = (CLAIM, EPOCH, FINISH, INVALIDATE, LOG_APPEND, LOG_TAIL, RENEW)
 _BY_SHA: Final = {script.sha.encode(): script.name for script in _SCRIPTS}
 _BY_TEXT: Final = {script.source.encode(): script.name for script in _SCRIPTS}
 _STEPS: Final = frozenset({"claim", "renew", "finish"})

@@ -9,7 +9,7 @@ from redis.exceptions import OutOfMemoryError
 from redis.exceptions import TimeoutError as TimedOut
 
 from sekali import scripts
-from sekali.scripts import CLAIM, FINISH, LOG_OPEN, LOG_TAIL, RENEW, Script
+from sekali.scripts import CLAIM, FINISH, LOG_TAIL, RENEW, Script
 from tests.worker_world.faults import Killed
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ SCRIPTS: Final = [one for one in vars(scripts).values() if isinstance(one, Scrip
 
 _POINTS: Final[dict[str, Point]] = {
     CLAIM.sha: "claim",
-    LOG_OPEN.sha: "claim",
     LOG_TAIL.sha: "claim",
     RENEW.sha: "renew",
     FINISH.sha: "finish",

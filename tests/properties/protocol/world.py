@@ -22,7 +22,6 @@ from sekali.scripts import (
     FINISH,
     INVALIDATE,
     LOG_APPEND,
-    LOG_OPEN,
     LOG_TAIL,
     RENEW,
     Command,
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     from sekali.answers import ClaimAnswer, FinishAnswer, Lost, Renewed
     from sekali.keys import Slot
 
-SCRIPTS = (CLAIM, RENEW, FINISH, INVALIDATE, LOG_APPEND, LOG_OPEN, LOG_TAIL, EPOCH)
+SCRIPTS = (CLAIM, RENEW, FINISH, INVALIDATE, LOG_APPEND, LOG_TAIL, EPOCH)
 
 
 @dataclass(slots=True)

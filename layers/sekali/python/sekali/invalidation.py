@@ -18,7 +18,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sekali.scripts import EPOCH, LOG_APPEND, LOG_OPEN, LOG_TAIL, Command
+from sekali.scripts import EPOCH, LOG_APPEND, LOG_TAIL, Command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,7 +97,7 @@ class Log:
     def tail(self, cursor: Cursor | None) -> Command:
         """Return the command that reads on from the cursor, or finds the end of the log."""
         if cursor is None:
-            return Command.run(LOG_OPEN, (self.keyspace.log,), (_LOG_TTL_MS, new_mark()))
+            return Command.run(LOG_TAIL, (self.keyspace.log,), ("", _LOG_TTL_MS, new_mark()))
         # The cursor's own entry, as many as are applied, and one that shows there are more.
         count = 1 + MOST_MISSED_ENTRIES + 1
         return Command.run(LOG_TAIL, (self.keyspace.log,), (cursor.id, count))

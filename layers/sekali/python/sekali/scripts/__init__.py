@@ -18,7 +18,6 @@ __all__ = [
     "FINISH",
     "INVALIDATE",
     "LOG_APPEND",
-    "LOG_OPEN",
     "LOG_TAIL",
     "NOTE_RUNS",
     "RENEW",
@@ -80,6 +79,5 @@ INVALIDATE: Final = load("invalidate")
 REVOKE: Final = load("revoke")
 NOTE_RUNS: Final = load("note_runs")
 LOG_APPEND: Final = load("log_append")
-LOG_OPEN: Final = load("log_open")
 LOG_TAIL: Final = load("log_tail")
 EPOCH: Final = load("epoch")
