@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sekali.invalidation import Entry, Log, new_mark
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from sekali.invalidation import Cursor
     from sekali.keys import Keyspace
@@ -146,12 +146,14 @@ class Coherence:
         """
         return [tag for tag, mark in epochs.items() if not self._is_current(tag, mark)]
 
-    def current(self, epochs: Mapping[str, str], *, named: Iterable[str] = ()) -> bool:
+    def current(self, epochs: Mapping[str, str], *, named: Collection[str] = ()) -> bool:
         """Tell whether a value with these marks is fresh. Missing or unknown is not.
 
         `named` are the tags that the caller relies on: a value that does not carry one of them
         would not hear of its invalidation.
         """
+        if not epochs:
+            return not named
         return all(tag in epochs for tag in named) and not self.doubtful(epochs)
 
     def _is_current(self, tag: str, mark: str) -> bool:

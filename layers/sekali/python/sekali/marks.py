@@ -7,14 +7,18 @@ the finishes, so that a tag which fell meanwhile keeps the value out of the loca
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from sekali.coherence import Coherence
     from sekali.items import Item
     from sekali.scripts import Command
+
+
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class Marks:
@@ -34,8 +38,10 @@ class Marks:
                 self._marks[tag] = reply.decode()
                 self._coherence.learn(tag, self._marks[tag])
 
-    def of(self, item: Item) -> dict[str, str] | None:
+    def of(self, item: Item) -> Mapping[str, str] | None:
         """Return the marks of an item's tags, or None where one could not be read."""
+        if not item.tags:
+            return _NONE
         if any(tag not in self._marks for tag in item.tags):
             return None
         return {tag: self._marks[tag] for tag in item.tags}
