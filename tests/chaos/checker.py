@@ -6,7 +6,7 @@
 | doubled | the table accepted a second outcome of an id; an account does not count each id once |
 | changed | the final row is not the first accepted outcome, or no body returned that result |
 | stale | a reader saw a value older than an invalidation that was acknowledged before it began |
-| fence | a lease was granted with a fence that is not above all earlier ones of its key |
+| fence | a lease was given with a fence below an earlier one of its key, or beside a holder |
 | attempts | a body was told more attempts than bodies had started |
 | late | a load waited longer than its bound, or an invocation outlived its timeout |
 | misled | a dead letter of a job that succeeds, or with another reason than its own |
@@ -24,16 +24,18 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.chaos.deployment import LEDGER
+from tests.chaos.faults import LOSSES
 from tests.chaos.history import outcomes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from tests.chaos.faults import Strike
+    from tests.chaos.history import History
     from tests.chaos.rig import Rig
     from tests.chaos.workload import Planned
 
+_SEEN_LATE_SECONDS: Final = 0.3
 LONGEST_LOAD_SECONDS: Final = 6.0
 """Twice the wait of a load and of the one inside, the loads themselves, and a slow machine."""
 
@@ -77,7 +79,7 @@ def check(
     _check_outcomes(verdict, rig, planned, rows, starts)
     _check_letters(verdict, planned, letters)
     _check_ledger(verdict, rig, planned)
-    _check_fences(verdict, rig)
+    _check_fences(verdict, rig, strikes)
     _check_attempts(verdict, starts)
     _check_reads(verdict, rig, invalidations, strikes)
     verdict.figures |= {
@@ -102,7 +104,7 @@ def _check_outcomes(
     starts: Sequence[Mapping[str, Any]],
 ) -> None:
     accepted: dict[str, list[Any]] = defaultdict(list)
-    for _, item in outcomes(rig.history):
+    for _, item in outcomes(rig.history, rig.deployment.results):
         accepted[item["pk"]["S"]].append(item)
     for name, items in accepted.items():
         if len(items) > 1:
@@ -155,7 +157,7 @@ def _check_ledger(verdict: Verdict, rig: Rig, planned: Sequence[Planned]) -> Non
     for one in planned:
         if one.name == "ledger":
             ids[one.payload["account"]].add(one.id)
-    for row in rig.rows(LEDGER):
+    for row in rig.rows(rig.deployment.ledger):
         account = row["account"]["S"]
         applied = set(row.get("applied", {"SS": []})["SS"])
         count = int(row.get("n", {"N": "0"})["N"])
@@ -165,7 +167,7 @@ def _check_ledger(verdict: Verdict, rig: Rig, planned: Sequence[Planned]) -> Non
             )
 
 
-def _check_fences(verdict: Verdict, rig: Rig) -> None:
+def _check_fences(verdict: Verdict, rig: Rig, strikes: Sequence[Strike]) -> None:
     newest: dict[bytes, tuple[int, bytes]] = {}
     for grant in rig.history.grants:
         fence, token = newest.get(grant.key, (0, b""))
@@ -175,6 +177,35 @@ def _check_fences(verdict: Verdict, rig: Rig) -> None:
         if grant.fence > fence or token != grant.token:
             newest[grant.key] = (max(fence, grant.fence), grant.token)
     verdict.figures["grants"] = len(rig.history.grants)
+    losses = [strike.at for strike in strikes if strike.fault.kind in LOSSES]
+    lease_seconds = rig.deployment.lease_seconds
+    for text in two_holders(rig.history, lease_seconds=lease_seconds, losses=losses):
+        verdict.problems["fence"].append(text)
+
+
+def two_holders(
+    history: History, *, lease_seconds: float, losses: Sequence[float] = ()
+) -> list[str]:
+    """Answer the leases that were given while another one of the key still stood.
+
+    A lease stands from its grant or last renewal on, less what the wires took to see it, until it
+    ends. After a loss the cache knows of no holder.
+    """
+    found: list[str] = []
+    standing: dict[bytes, tuple[bytes, float]] = {}
+    for one in history.steps:
+        token, until = standing.get(one.key, (b"", 0.0))
+        if one.word == "acquired":
+            lost = any(at - 0.5 < one.at < at + lease_seconds + 5.0 for at in losses)
+            if token not in {b"", one.token} and one.at < until and not lost:
+                key = one.key.decode(errors="replace")
+                found.append(f"{key}: two holders for {until - one.at:.2f} s")
+            standing[one.key] = (one.token, one.at + lease_seconds - _SEEN_LATE_SECONDS)
+        elif one.token == token and one.word == "renewed":
+            standing[one.key] = (token, one.at + lease_seconds - _SEEN_LATE_SECONDS)
+        elif one.token == token and one.step == "finish":
+            standing.pop(one.key, None)
+    return found
 
 
 def _check_attempts(verdict: Verdict, starts: Iterable[Mapping[str, Any]]) -> None:

@@ -30,7 +30,19 @@ class Deployment:
     batch_size: int = 10
     max_concurrency: int = 3
     lease_seconds: float = 1.5
+    suffix: str = ""
+    mutant: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def results(self) -> str:
+        """Name the table of results."""
+        return f"{RESULTS}{self.suffix}"
+
+    @property
+    def ledger(self) -> str:
+        """Name the table that belongs to the jobs."""
+        return f"{LEDGER}{self.suffix}"
 
 
 def write(folder: Path, deployment: Deployment, *, sources: Path) -> Path:
@@ -64,10 +76,17 @@ def write(folder: Path, deployment: Deployment, *, sources: Path) -> Path:
 
 def _resources(deployment: Deployment, sources: Path) -> dict[str, Any]:  # Any: JSON
     return {
-        "Dead": {"Type": "AWS::SQS::Queue", "Properties": {"MessageRetentionPeriod": 1209600}},
+        "Dead": {
+            "Type": "AWS::SQS::Queue",
+            "Properties": {
+                "QueueName": f"dead{deployment.suffix}",
+                "MessageRetentionPeriod": 1209600,
+            },
+        },
         "Jobs": {
             "Type": "AWS::SQS::Queue",
             "Properties": {
+                "QueueName": f"jobs{deployment.suffix}",
                 "VisibilityTimeout": deployment.visibility_seconds,
                 "RedrivePolicy": {
                     "deadLetterTargetArn": {"Fn::GetAtt": ["Dead", "Arn"]},
@@ -75,9 +94,12 @@ def _resources(deployment: Deployment, sources: Path) -> dict[str, Any]:  # Any:
                 },
             },
         },
-        "Results": _table(RESULTS, "pk"),
-        "Ledger": _table(LEDGER, "account"),
-        "Large": {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "large-results"}},
+        "Results": _table(deployment.results, "pk"),
+        "Ledger": _table(deployment.ledger, "account"),
+        "Large": {
+            "Type": "AWS::S3::Bucket",
+            "Properties": {"BucketName": f"large{deployment.suffix}"},
+        },
         "Cache": {"Type": "AWS::ElastiCache::ReplicationGroup", "Properties": {}},
         "Library": _layer("library"),
         "Vendor": _layer("vendor"),
@@ -129,7 +151,8 @@ def _variables(deployment: Deployment, sources: Path) -> dict[str, Any]:  # Any:
     cache = {"Fn::GetAtt": ["Cache", "PrimaryEndPoint.Address"]}
     port = {"Fn::GetAtt": ["Cache", "PrimaryEndPoint.Port"]}
     return {
-        "CHAOS_LEDGER": LEDGER,
+        "CHAOS_LEDGER": deployment.ledger,
+        "CHAOS_MUTANT": deployment.mutant,
         "CHAOS_SOURCES": str(sources),
         "POWERTOOLS_LOG_LEVEL": "INFO",
         "POWERTOOLS_METRICS_NAMESPACE": "Sekali",
@@ -144,7 +167,7 @@ def _variables(deployment: Deployment, sources: Path) -> dict[str, Any]:  # Any:
         "SEKALI_PARTIAL_BATCH": "true",
         "SEKALI_QUEUE_URL": {"Ref": "Jobs"},
         "SEKALI_RESULTS_BUCKET": {"Ref": "Large"},
-        "SEKALI_TABLE_NAME": RESULTS,
+        "SEKALI_TABLE_NAME": deployment.results,
         "SEKALI_VISIBILITY_SECONDS": str(deployment.visibility_seconds),
         **deployment.settings,
     }

@@ -8,14 +8,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from infra.local.aws_calls import AwsCalls, HttpObserver
-from sekali.scripts import CLAIM, EPOCH, FINISH, INVALIDATE, LOG_APPEND, LOG_TAIL, RENEW
+from sekali import scripts
+from sekali.scripts import Script
 from tests.chaos import resp
-from tests.chaos.deployment import RESULTS
+from tests.chaos.asset.chaosjobs import mutants
+from tests.chaos.deployment import LEDGER, RESULTS
 
 if TYPE_CHECKING:
     from tests.chaos.resp import Command, Reply
 
-_SCRIPTS: Final = (CLAIM, EPOCH, FINISH, INVALIDATE, LOG_APPEND, LOG_TAIL, RENEW)
+_SCRIPTS: Final = (
+    *(value for value in vars(scripts).values() if isinstance(value, Script)),
+    *(changed for name in mutants.names() if (changed := mutants.script(name)) is not None),
+)
 _BY_SHA: Final = {script.sha.encode(): script.name for script in _SCRIPTS}
 _BY_TEXT: Final = {script.source.encode(): script.name for script in _SCRIPTS}
 _STEPS: Final = frozenset({"claim", "renew", "finish"})
@@ -24,13 +29,15 @@ _HEAD_END: Final = b"\r\n\r\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grant:
-    """The server gave a lease; `epoch` counts how often the cache has lost its memory before."""
+class Step:
+    """The server answered a claim, a renewal or a finish; `fence` is that of a lease it gave."""
 
+    step: str
+    word: str
     key: bytes
-    fence: int
     token: bytes
     at: float
+    fence: int = 0
 
 
 @dataclass(slots=True)
@@ -40,7 +47,7 @@ class History:
     calls: AwsCalls = field(default_factory=AwsCalls)
     commands: Counter[str] = field(default_factory=Counter)
     crossing: list[Command] = field(default_factory=list)
-    grants: list[Grant] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
     replies: Counter[str] = field(default_factory=Counter)
 
     def take_command(self, command: Command) -> None:
@@ -59,10 +66,26 @@ class History:
             return
         word = bytes(reply[0]).decode()
         self.replies[f"{step} {word}"] += 1
-        if (step, word) == ("claim", "acquired"):
-            keys = keys_of(command)
-            token = command[3 + len(keys)]
-            self.grants.append(Grant(key=keys[3], fence=int(reply[1]), token=token, at=time.time()))
+        keys = keys_of(command)
+        self.steps.append(
+            Step(
+                step=step,
+                word=word,
+                key=keys[3],
+                token=command[3 + len(keys)],
+                at=time.time(),
+                fence=int(reply[1]) if word == "acquired" else 0,
+            )
+        )
+
+    @property
+    def grants(self) -> list[Step]:
+        """Answer the leases that were given, in order."""
+        return [one for one in self.steps if one.word == "acquired"]
+
+    def of_token(self, token: str) -> list[Step]:
+        """Answer what the holder of one claim asked the server for, in order."""
+        return [one for one in self.steps if one.token == token.encode()]
 
 
 def script_of(command: Command) -> str:
@@ -152,8 +175,10 @@ class AwsTap:
         head, _, body = parcel.partition(_HEAD_END)
         if b"DynamoDB_" not in head:
             return ("send",) if b"SendMessage" in head else ()
-        if b".PutItem" in head and b'"%b"' % RESULTS.encode() in body:
+        if b".PutItem" in head and b'"%b' % RESULTS.encode() in body:
             return ("table", "dynamodb")
+        if b".UpdateItem" in head and b'"%b' % LEDGER.encode() in body:
+            return ("ledger", "dynamodb")
         return ("dynamodb",)
 
     def sent(self, parcel: bytes) -> None:
@@ -177,10 +202,10 @@ def _header(head: bytes, name: bytes) -> bytes:
     return b""
 
 
-def outcomes(history: History) -> list[tuple[float, Any]]:  # Any: DynamoDB's typed JSON
+def outcomes(history: History, table: str) -> list[tuple[float, Any]]:  # Any: DynamoDB's typed JSON
     """Answer every item with an outcome that the table accepted, in order, with its time."""
     return [
         (at, item)
-        for at, item in history.calls.accepted_writes(RESULTS)
+        for at, item in history.calls.accepted_writes(table)
         if item.get("st", {}).get("S") in {"done", "failed"}
     ]

@@ -35,10 +35,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from types import TracebackType
 
+    from infra.local.relay import Address
     from infra.local.template import Function, Queue
     from tests.chaos.deployment import Deployment
     from tests.chaos.wires import Script
 
+_POLL_SECONDS: Final = 0.2
 _WAITING: Final = (
     "ApproximateNumberOfMessages",
     "ApproximateNumberOfMessagesNotVisible",
@@ -75,21 +77,23 @@ class Tenant:
 
     def stop(self, seconds: float) -> None:
         """Stop it for a while; it goes on only if the same invocation is still its own."""
+        timer = threading.Timer(seconds, self.freeze())
+        timer.daemon = True
+        timer.start()
+
+    def freeze(self) -> Callable[[], None]:
+        """Stop it; answer how to let it go on, if the same invocation is still its own."""
         environment, request_id = self.environment, self.request_id
-        if environment is None or not request_id:
-            return
-        pid = environment.doors.round_trips.client_pid
-        if pid is None:
-            return
+        pid = None if environment is None else environment.doors.round_trips.client_pid
+        if pid is None or not request_id:
+            return lambda: None
         _signal(pid, signal.SIGSTOP)
 
         def thaw() -> None:
             if self.request_id == request_id:
                 _signal(pid, signal.SIGCONT)
 
-        timer = threading.Timer(seconds, thaw)
-        timer.daemon = True
-        timer.start()
+        return thaw
 
 
 def _signal(pid: int, number: signal.Signals) -> None:
@@ -127,8 +131,15 @@ class WiredDoors(Doors):
 class Rig:
     """One running stack of chaos jobs."""
 
-    def __init__(self, deployment: Deployment, *, script: Script | None = None) -> None:
+    def __init__(
+        self,
+        deployment: Deployment,
+        *,
+        script: Script | None = None,
+        aws_address: Address | None = None,
+    ) -> None:
         self.deployment = deployment
+        self._given_aws = aws_address
         self.script: Script = script or Quiet()
         self.history = History()
         self.logs = Logs()
@@ -166,7 +177,7 @@ class Rig:
         self._exit.callback(nursery.close)
         self.nodes = Nodes(nursery, folder)
         self.cache = Upstream(self.nodes.primary.address)
-        self.aws_upstream = Upstream(aws.start(nursery, folder=folder))
+        self.aws_upstream = Upstream(self._given_aws or aws.start(nursery, folder=folder))
         self.aws = Aws(self.aws_upstream.address)
         self.aws.create(template)
         self.queue, self.dead = template.queues["Jobs"], template.queues["Dead"]
@@ -252,7 +263,7 @@ class Rig:
                 raise self._source.crashed
             if time.monotonic() >= deadline:
                 return False
-            time.sleep(0.05)
+            time.sleep(_POLL_SECONDS)
         return True
 
     def drained(self, *, within_seconds: float) -> bool:
@@ -263,10 +274,10 @@ class Rig:
         """Take every message out of the dead letter queue."""
         return list(self._receive_all(self.dead))
 
-    def rows(self, table: str = deployments.RESULTS) -> list[dict[str, Any]]:
+    def rows(self, table: str | None = None) -> list[dict[str, Any]]:
         """Read a table; Any: DynamoDB's typed JSON."""
         pages = self.aws.dynamodb.get_paginator("scan").paginate(
-            TableName=table, ConsistentRead=True
+            TableName=table or self.deployment.results, ConsistentRead=True
         )
         return [dict(item) for page in pages for item in page["Items"]]
 

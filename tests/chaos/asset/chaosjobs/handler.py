@@ -3,10 +3,11 @@
 | job | what it is for |
 |---|---|
 | effect, patient | one effect per id; `durable` and `defer` while the cache is away |
-| computed | many ids ask for one key |
+| computed, lasting | many ids ask for one key |
 | ledger | adds to a row of the user's own table, under `lease.condition()` |
 | flaky, broken | fail at first, fail for good |
 | nested | loads a value inside the load of another one |
+| fragile | has the usual number of attempts |
 | hang, fatal | outlive the function's timeout, kill its container |
 """
 
@@ -80,6 +81,12 @@ def computed(job: Job) -> object:
     return work(job)
 
 
+@worker.job("lasting", key="{payload[key]}", ttl_seconds=600, max_attempts=50)
+def lasting(job: Job) -> object:
+    """Stand for an answer that is kept for long."""
+    return work(job)
+
+
 @worker.job("flaky", max_attempts=50)
 def flaky(job: Job) -> object:
     """Fail until the attempt that the payload names."""
@@ -103,6 +110,12 @@ def hang(job: Job) -> object:
     if job.attempt == 1:
         time.sleep(600)
     return {"by": job.lease.token}
+
+
+@worker.job("fragile", max_attempts=3)
+def fragile(job: Job) -> object:
+    """Stand for an effect that is quarantined after three bodies."""
+    return work(job)
 
 
 @worker.job("fatal", max_attempts=3)
@@ -162,21 +175,18 @@ def nested(job: Job) -> object:
     ttl_seconds = float(job.payload.get("ttl_seconds", LOAD_TTL_SECONDS))
     pause_seconds = float(job.payload.get("seconds", 0.0))
 
-    def load_inner() -> int:
-        return version(inner)
+    def load_inner() -> list[int]:
+        return [version(inner)]
 
     def load_outer() -> list[int]:
         found = version(outer)
         time.sleep(pause_seconds)
-        return [
-            found,
-            job.cache.get_or_load(
-                inner, load_inner_in_a_list, ttl_seconds=ttl_seconds, wait_seconds=wait_seconds
-            )[0],
-        ]
-
-    def load_inner_in_a_list() -> list[int]:
-        return [load_inner()]
+        if job.payload.get("meet"):
+            _meet(outer, inner)
+        began = time.monotonic()
+        job.cache.get_or_load(inner, load_inner, ttl_seconds=ttl_seconds, wait_seconds=wait_seconds)
+        say("inner", job, waited=time.monotonic() - began)
+        return [found]
 
     began = time.monotonic()
     read = job.cache.get_or_load(
@@ -184,6 +194,15 @@ def nested(job: Job) -> object:
     )
     say("read", job, outer=outer, version=read[0], waited=time.monotonic() - began)
     return {"by": job.lease.token}
+
+
+def _meet(mine: str, other: str) -> None:
+    """Wait until another container is at the same place with the other key."""
+    Path(os.environ["CHAOS_SOURCES"], f"met-{mine}").touch()
+    for _ in range(1000):
+        if Path(os.environ["CHAOS_SOURCES"], f"met-{other}").exists():
+            return
+        time.sleep(0.01)
 
 
 def version(name: str) -> int:
