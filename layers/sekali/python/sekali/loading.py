@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from sekali.answers import ClaimAnswer, Lease
-    from sekali.local import Seen
+    from sekali.entries import Seen
 
 _log = logging.getLogger(__name__)
 

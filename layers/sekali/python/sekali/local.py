@@ -21,16 +21,14 @@ and `get` end at the first and second of them, `look` tells which one it is.
 
 Writers share one lock. A reader takes none, which halves the price of a hit: it looks an entry up
 in one step and only reads it, or marks it as visited. An entry that is dropped at that instant was
-valid when it was found. For the same reason a hit does not reorder anything: what was visited since
-it was last looked at gets a second chance when room is needed (the CLOCK form of least recently
-used, after Corbató, 1968).
+valid when it was found. For the same reason a hit reorders nothing: it marks what it found, and
+`entries` says who makes room.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from collections import OrderedDict
 from dataclasses import dataclass
 from enum import Enum
 from threading import Lock
@@ -39,6 +37,7 @@ from typing import TYPE_CHECKING, Final
 
 from sekali import codec
 from sekali.clock import Clock, Moment, now
+from sekali.entries import Entry, Seen, Sieve, Window
 from sekali.errors import ResultUnencodable
 from sekali.keys import CACHE_NAME
 from sekali.telemetry.events import Hook, LocalFlushed
@@ -57,11 +56,6 @@ MISSING: Final = Missing.MISSING
 
 PLAIN_PREFIX: Final = f"{CACHE_NAME}/"
 
-# Wall and monotonic time are disciplined together and part by steps only. This much is the jitter
-# of reading one after the other. Steps within it, up or down, are not seen, so that a value may
-# outlive its TTL by twice as much after a clock was set back.
-STEP_SECONDS = 0.05
-
 # What an entry costs beside its key and value (measured: 400): the object, its numbers, its place.
 _ENTRY_BYTES = 400
 _NO_EPOCHS: Mapping[str, str] = MappingProxyType({})
@@ -75,65 +69,6 @@ class Stats:
     entries: int
     bytes: int
     evictions: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """Tell what the cache holds of one key, and how good it still is.
-
-    `left_seconds` of the hard TTL is negative for a value that is kept past it. `held_seconds` is
-    how long this container has held it. With `quiet` a refresh failed a moment ago: do not try yet.
-    """
-
-    value: object
-    fence: int
-    age_seconds: float
-    left_seconds: float
-    held_seconds: float
-    fresh: bool
-    quiet: bool
-    epochs: Mapping[str, str]
-
-
-@dataclass(slots=True)
-class Window:
-    """Hold how far apart the clocks may be: a reader that sees them elsewhere looks with care."""
-
-    least: float
-    most: float
-
-    @classmethod
-    def around(cls, moment: Moment) -> Window:
-        """Return the distance of `moment`, give or take what is no step."""
-        gap = moment.wall - moment.monotonic
-        return cls(gap - STEP_SECONDS, gap + STEP_SECONDS)
-
-
-@dataclass(slots=True)
-class Entry:
-    """Hold one value; only `visited` and the end of its quiet time change."""
-
-    value: object
-    body: bytes | None
-    decode: Callable[[bytes], object]
-    size: int
-    fresh_wall: float
-    born: Moment
-    age_seconds: float
-    ttl_seconds: float
-    kept_seconds: float
-    fence: int
-    epochs: Mapping[str, str]
-    quiet_until: Moment | None = None
-    visited: bool = False
-
-    def held_seconds(self, moment: Moment) -> float:
-        """Return for how long it has been here, by the clock that says more."""
-        return max(moment.wall - self.born.wall, moment.monotonic - self.born.monotonic, 0.0)
-
-    def read(self) -> object:
-        """Return the value, fresh where it can be changed."""
-        return self.value if self.body is None else self.decode(self.body)
 
 
 class Local:
@@ -156,7 +91,8 @@ class Local:
         self._clock = clock
         self._on_event = on_event
         self._lock = Lock()
-        self._entries: OrderedDict[str, Entry] = OrderedDict()
+        self._entries: dict[str, Entry] = {}
+        self._order = Sieve()
         self.plain: dict[str, Entry] = {}
         self._tagged: dict[str, set[str]] = {}
         self._bytes = 0
@@ -206,7 +142,6 @@ class Local:
                 self._remove(key)
                 return None
             entry.visited = True
-            quiet = entry.quiet_until
         return Seen(
             value=entry.read(),
             fence=entry.fence,
@@ -214,9 +149,7 @@ class Local:
             left_seconds=entry.ttl_seconds - held,
             held_seconds=held,
             fresh=moment.wall < entry.fresh_wall,
-            quiet=quiet is not None
-            and moment.wall < quiet.wall
-            and moment.monotonic < quiet.monotonic,
+            quiet=entry.is_quiet(moment),
             epochs=entry.epochs,
         )
 
@@ -286,6 +219,7 @@ class Local:
         born = now(self._clock) if since is None else since
         fresh = ttl_seconds if fresh_seconds is None else min(fresh_seconds, ttl_seconds)
         entry = Entry(
+            key=key,
             value=value if encoded is None else None,
             body=encoded,
             decode=decode,
@@ -378,6 +312,7 @@ class Local:
         while len(self._entries) >= self._max_entries or self._bytes > most_bytes:
             self._evict_one()
         self._entries[key] = entry
+        self._order.add(entry)
         if key.startswith(PLAIN_PREFIX):
             self.plain[key[len(PLAIN_PREFIX) :]] = entry
         self._bytes += entry.size
@@ -385,19 +320,14 @@ class Local:
             self._tagged.setdefault(tag, set()).add(key)
 
     def _evict_one(self) -> None:
-        while True:
-            key, entry = next(iter(self._entries.items()))
-            if not entry.visited:
-                break
-            entry.visited = False
-            self._entries.move_to_end(key)
-        self._remove(key)
+        self._remove(self._order.victim().key)
         self._evictions += 1
 
     def _remove(self, key: str) -> bool:
         entry = self._entries.pop(key, None)
         if entry is None:
             return False
+        self._order.remove(entry)
         if key.startswith(PLAIN_PREFIX):
             del self.plain[key[len(PLAIN_PREFIX) :]]
         self._bytes -= entry.size
@@ -412,6 +342,7 @@ class Local:
         entries = len(self._entries)
         self.drops += 1
         self._entries.clear()
+        self._order.clear()
         self.plain.clear()
         self._tagged.clear()
         self._bytes = 0

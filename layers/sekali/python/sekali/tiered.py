@@ -47,10 +47,11 @@ if TYPE_CHECKING:
     from sekali.answers import Terms
     from sekali.clock import Clock
     from sekali.coherence import Coherence
+    from sekali.entries import Entry
     from sekali.flights import Flights, Gate
     from sekali.invocation import Invocation
     from sekali.lifetimes import Uniform
-    from sekali.local import Entry, Local
+    from sekali.local import Local
     from sekali.packing import Packing
     from sekali.shared import Shared
 
