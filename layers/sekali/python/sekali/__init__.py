@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from sekali.packing import MsgpackCodec, Packing
     from sekali.passage import Result
     from sekali.producer import Producer
+    from sekali.pushes import listening
     from sekali.recovery import Recovery
     from sekali.sending import Request
     from sekali.settings import Settings
@@ -74,6 +75,7 @@ __all__ = [
     "cache",
     "cached",
     "lease",
+    "listening",
 ]
 
 _HOMES = {
@@ -93,6 +95,7 @@ _HOMES = {
     "cache": "sekali.caching",
     "cached": "sekali.cached_functions",
     "lease": "sekali.warm",
+    "listening": "sekali.pushes",
 }
 
 
