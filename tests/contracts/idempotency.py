@@ -14,6 +14,7 @@ from tests.contracts.idempotency_benches import DEADLINE_SECONDS, Answer, Bench,
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Self
 
 RESULTS = [
     None,
@@ -37,7 +38,7 @@ class Held:
         self._ending = ending
         self._pool = ThreadPoolExecutor(1)
         self._answer = self._pool.submit(bench.deliver, request_id, self._body)
-        assert self._started.wait(DEADLINE_SECONDS)
+        assert self._started.wait(DEADLINE_SECONDS), self._answer
 
     def _body(self) -> object:
         self._started.set()
@@ -47,9 +48,14 @@ class Held:
     def finish(self) -> Answer:
         """Let the body return or raise, and tell what its caller got."""
         self._go_on.set()
-        answer = self._answer.result(DEADLINE_SECONDS)
+        return self._answer.result(DEADLINE_SECONDS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._go_on.set()
         self._pool.shutdown()
-        return answer
 
 
 def _same(result: object) -> object:
@@ -111,22 +117,21 @@ class IdempotencyContract:
         assert set(answers) <= {Answer("result", "result"), Answer("in_progress")}
 
     def test_while_a_body_runs_other_deliveries_are_told_so(self, bench: Bench) -> None:
-        held = Held(bench, "a", lambda: "result")
+        with Held(bench, "a", lambda: "result") as held:
+            here = bench.deliver("a", never)
+            bench.change_container()
+            elsewhere = bench.deliver("a", never)
 
-        here = bench.deliver("a", never)
-        bench.change_container()
-        elsewhere = bench.deliver("a", never)
-
-        assert [here, elsewhere] == [Answer("in_progress")] * 2
-        assert held.finish() == Answer("result", "result")
+            assert [here, elsewhere] == [Answer("in_progress")] * 2
+            assert held.finish() == Answer("result", "result")
 
     def test_holder_whose_successor_finished_changes_nothing(self, bench: Bench) -> None:
-        held = Held(bench, "a", lambda: "stale")
-        end_leases(bench.valkey)
-        bench.change_container()
-        successor = bench.deliver("a", lambda: "newer")
+        with Held(bench, "a", lambda: "stale") as held:
+            end_leases(bench.valkey)
+            bench.change_container()
+            successor = bench.deliver("a", lambda: "newer")
 
-        late = held.finish()
+            late = held.finish()
 
         assert successor == Answer("result", "newer")
         # It may be told to try again, or be given the recorded result, but never have its own way.
@@ -134,34 +139,31 @@ class IdempotencyContract:
         assert bench.deliver("a", never) == Answer("result", "newer")
 
     def test_holder_that_fails_late_does_not_free_its_successor(self, bench: Bench) -> None:
-        held = Held(bench, "a", fail)
-        end_leases(bench.valkey)
-        bench.change_container()
-        successor = Held(bench, "a", lambda: "newer")
+        with Held(bench, "a", fail) as held:
+            end_leases(bench.valkey)
+            bench.change_container()
+            with Held(bench, "a", lambda: "newer") as successor:
+                late = held.finish()
+                third = bench.deliver("a", never)
 
-        late = held.finish()
-        third = bench.deliver("a", never)
-
-        assert late.kind == "failed"
-        assert third == Answer("in_progress")
-        assert successor.finish() == Answer("result", "newer")
+                assert late.kind == "failed"
+                assert third == Answer("in_progress")
+                assert successor.finish() == Answer("result", "newer")
 
     def test_two_holders_at_once_leave_one_result(self, bench: Bench) -> None:
-        held = Held(bench, "a", lambda: "stale")
-        end_leases(bench.valkey)
-        bench.change_container()
-        successor = Held(bench, "a", lambda: "newer")
-
-        answers = [held.finish(), successor.finish()]
+        with Held(bench, "a", lambda: "stale") as held:
+            end_leases(bench.valkey)
+            bench.change_container()
+            with Held(bench, "a", lambda: "newer") as successor:
+                answers = [held.finish(), successor.finish()]
 
         given = {answer.result for answer in answers if answer.kind == "result"}
         assert given == {bench.deliver("a", never).result}
 
     def test_result_counts_though_the_lease_ended_if_nobody_took_over(self, bench: Bench) -> None:
-        held = Held(bench, "a", lambda: "result")
-        end_leases(bench.valkey)
-
-        late = held.finish()
+        with Held(bench, "a", lambda: "result") as held:
+            end_leases(bench.valkey)
+            late = held.finish()
 
         assert late == bench.deliver("a", never) == Answer("result", "result")
 
@@ -178,13 +180,14 @@ class IdempotencyContract:
     def test_other_payload_under_an_id_is_refused_in_every_state(self, bench: Bench) -> None:
         bench.deliver("failed", fail, 1)
         end_leases(bench.valkey)
-        held = Held(bench, "running", lambda: "result")
         bench.deliver("done", lambda: "result", 1)
 
-        refused = {name: bench.deliver(name, never, 2) for name in ("failed", "running", "done")}
+        with Held(bench, "running", lambda: "result") as held:
+            names = ("failed", "running", "done")
+            refused = {name: bench.deliver(name, never, 2) for name in names}
 
-        assert set(refused.values()) == {Answer("mismatch")}
-        assert held.finish() == Answer("result", "result")
+            assert refused == dict.fromkeys(names, Answer("mismatch"))
+            assert held.finish() == Answer("result", "result")
         bench.change_container()
         assert bench.deliver("done", never, 2) == Answer("mismatch")
 
@@ -241,10 +244,8 @@ class IdempotencyContract:
     def test_nothing_is_left_without_an_end(self, bench: Bench) -> None:
         bench.deliver("a", lambda: "result")
         bench.deliver("b", fail)
-        held = Held(bench, "c", lambda: "result")
-
-        lives = {key: bench.valkey.pttl(key) for key in bench.valkey.scan_iter()}
+        with Held(bench, "c", lambda: "result"):
+            lives = {key: bench.valkey.pttl(key) for key in bench.valkey.scan_iter()}
 
         # -1 is a key without an end; -2 one that ended meanwhile.
         assert [key for key, life in lives.items() if life == -1] == []
-        held.finish()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from redis import Redis
+
+
+LIBRARY = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
 @pytest.fixture
@@ -109,12 +115,12 @@ def test_layer_works_on_a_cluster(valkey_cluster: Redis, valkey_cluster_url: str
         valkey_cluster_url,
         connect=lambda: RedisCluster.from_url(valkey_cluster_url),
     )
-    held = Held(bench, "a", lambda: "result")
-
-    busy = bench.deliver("a", never)
+    with Held(bench, "a", lambda: "result") as held:
+        busy = bench.deliver("a", never)
+        done = held.finish()
 
     assert busy == Answer("in_progress")
-    assert held.finish() == bench.deliver("a", never) == Answer("result", "result")
+    assert done == bench.deliver("a", never) == Answer("result", "result")
 
 
 def test_in_progress_is_powertools_own_error(layer: IdempotencyLayer) -> None:
@@ -124,3 +130,18 @@ def test_in_progress_is_powertools_own_error(layer: IdempotencyLayer) -> None:
 
     with pytest.raises(IdempotencyAlreadyInProgressError, match="already in progress"):
         charge(order=1)
+
+
+def test_layer_adds_nothing_heavy_to_the_import_of_powertools() -> None:
+    program = (
+        "import sys, aws_lambda_powertools.utilities.idempotency\n"
+        "before = set(sys.modules)\n"
+        "from sekali import IdempotencyLayer\n"
+        "IdempotencyLayer()\n"
+        "added = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
+        "print(sorted(added), 'sekali.warm' in sys.modules)"
+    )
+
+    printed = subprocess.check_output([sys.executable, "-c", program], text=True, env=LIBRARY)
+
+    assert printed.strip() == "['sekali'] False"

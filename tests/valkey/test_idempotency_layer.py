@@ -192,13 +192,13 @@ def test_result_known_to_this_container_needs_no_round_trip(valkey: Redis, valke
 @pytest.mark.slow
 def test_lease_is_renewed_while_the_body_runs(valkey: Redis, valkey_url: str) -> None:
     bench = LayerBench(valkey, valkey_url, lease_seconds=0.5)
-    held = Held(bench, "a", lambda: "result")
 
-    threading.Event().wait(1.0)
-    beside = bench.deliver("a", never)
+    with Held(bench, "a", lambda: "result") as held:
+        threading.Event().wait(1.0)
+        beside = bench.deliver("a", never)
 
-    assert beside == Answer("in_progress")
-    assert held.finish() == Answer("result", "result")
+        assert beside == Answer("in_progress")
+        assert held.finish() == Answer("result", "result")
 
 
 @pytest.mark.slow
@@ -226,6 +226,17 @@ def test_heartbeat_ends_with_its_body(bench: LayerBench) -> None:
     bench.deliver("c", object)
 
     assert [one.name for one in threading.enumerate() if one.name == "sekali-heartbeat"] == []
+
+
+def test_superseded_holder_cannot_finish_as_its_successor(bench: LayerBench) -> None:
+    """t=0 A claims; its lease ends; t=1 B claims; t=2 A returns; t=3 B returns."""
+    with Held(bench, "a", lambda: "stale") as first:
+        end_leases(bench.valkey)
+        with Held(bench, "a", lambda: "newer") as second:
+            answers = [first.finish(), second.finish()]
+
+    assert answers == [Answer("failed", error="LeaseLost"), Answer("result", "newer")]
+    assert bench.deliver("a", never) == Answer("result", "newer")
 
 
 def test_takeover_names_the_dead_owner(

@@ -53,13 +53,11 @@ def test_looking_up_claims_nothing(valkey: Redis, bench: LayerBench) -> None:
 
 
 def test_record_of_a_running_body_says_so(bench: LayerBench) -> None:
-    held = Held(bench, "a", lambda: "result")
-
-    record = bench.layer.get_record(REQUEST)
+    with Held(bench, "a", lambda: "result"):
+        record = bench.layer.get_record(REQUEST)
 
     assert record is not None
     assert record.status == "INPROGRESS"
-    held.finish()
 
 
 def test_record_of_a_failed_body_is_not_found(bench: LayerBench) -> None:

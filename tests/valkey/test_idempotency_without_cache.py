@@ -39,14 +39,22 @@ class Line:
         self._client.close()
 
 
+def line_to(url: str) -> Line:
+    return Line(Redis.from_url(url))
+
+
+def bench_on(valkey: Redis, url: str, line: Line) -> LayerBench:
+    return LayerBench(valkey, url, connect=lambda: line, lease_seconds=3.0)
+
+
 @pytest.fixture
 def line(valkey_url: str) -> Line:
-    return Line(Redis.from_url(valkey_url))
+    return line_to(valkey_url)
 
 
 @pytest.fixture
 def bench(valkey: Redis, valkey_url: str, line: Line) -> LayerBench:
-    return LayerBench(valkey, valkey_url, connect=lambda: line, lease_seconds=0.4)
+    return bench_on(valkey, valkey_url, line)
 
 
 def losing_the_line(line: Line, failures: float, ending: Callable[[], object]) -> Any:
@@ -70,9 +78,10 @@ def test_unreachable_cache_is_named_and_the_body_does_not_run(valkey: Redis) -> 
     assert isinstance(caught.value.__cause__, SharedUnavailable)
 
 
+@pytest.mark.slow
 def test_result_is_stored_once_the_cache_is_back(bench: LayerBench, line: Line) -> None:
     """Storing was tried once; then the work was reported as failed, and done again."""
-    body = losing_the_line(line, 3 * ATTEMPTS_PER_FLUSH, lambda: "result")
+    body = losing_the_line(line, ATTEMPTS_PER_FLUSH, lambda: "result")
 
     first = bench.deliver("a", body)
 
