@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from sekali.telemetry.events import Event, Hook
 
 NAMESPACE: Final = "Sekali"
-VALUES_PER_LINE: Final = 100
-"""Values of one metric in one EMF line (CloudWatch's limit)."""
+VALUES_PER_LINE: Final = 99
+"""Values of one metric in one EMF line. CloudWatch takes 100; at the hundredth Powertools writes a
+line at once, and warns of an empty one at the flush."""
 
 Measure = tuple[str, str, float]
 """A metric's name, its unit, one value."""
