@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.contracts.idempotency_benches import DEADLINE_SECONDS, Answer, Bench, end_leases
+from tests.contracts.idempotency_benches import (
+    DEADLINE_SECONDS,
+    Answer,
+    Bench,
+    Delivering,
+    end_leases,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +39,7 @@ RESULTS = [
 class Held:
     """A body that waits in the middle, so that something can happen to its lease meanwhile."""
 
-    def __init__(self, bench: Bench, request_id: str, ending: Callable[[], object]) -> None:
+    def __init__(self, bench: Delivering, request_id: str, ending: Callable[[], object]) -> None:
         self._started, self._go_on = threading.Event(), threading.Event()
         self._ending = ending
         self._pool = ThreadPoolExecutor(1)

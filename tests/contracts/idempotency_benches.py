@@ -33,6 +33,11 @@ DEADLINE_SECONDS = 10.0
 
 _names = count(1)
 
+SHORT_TIMEOUTS: dict[str, Any] = {  # Any: arguments of Settings
+    "cache_connect_timeout_seconds": 0.5,
+    "cache_timeout_seconds": 0.5,
+}
+
 Function = TypeVar("Function", bound="Callable[..., object]")
 
 
@@ -45,14 +50,18 @@ class Answer:
     error: str = ""
 
 
-class Bench(Protocol):
-    """Deliver requests to one idempotent function, as any number of containers."""
-
-    valkey: Redis
+class Delivering(Protocol):
+    """Deliver requests to one idempotent function."""
 
     def deliver(self, request_id: str, body: Callable[[], object], payload: object = 1) -> Answer:
         """Deliver one request; `body` stands for the function's own work."""
         ...
+
+
+class Bench(Delivering, Protocol):
+    """Deliver them to any number of containers of ours."""
+
+    valkey: Redis
 
     def deliver_beside_others(self, request_id: str, body: Callable[[], object]) -> Answer:
         """Deliver one request while other threads do the same."""
@@ -84,7 +93,30 @@ def once(
     return decorator
 
 
-class LayerBench:
+class FunctionBench:
+    """A function made idempotent in plain Powertools code; a subclass gives `call`."""
+
+    call: Callable[..., object]
+
+    def deliver(self, request_id: str, body: Callable[[], object], payload: object = 1) -> Answer:
+        request = {"id": request_id, "payload": payload}
+        try:
+            return Answer("result", self.call(request=request, body=body))
+        except IdempotencyAlreadyInProgressError:
+            return Answer("in_progress")
+        except IdempotencyValidationError:
+            return Answer("mismatch")
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the body may raise anything
+            return Answer("failed", error=type(error.__cause__ or error).__name__)
+
+    @staticmethod
+    def run(*, request: dict[str, object], body: Callable[[], object]) -> object:
+        """Be the function that is made idempotent."""
+        assert request["id"]
+        return body()
+
+
+class LayerBench(FunctionBench):
     """The layer alone, in plain Powertools code."""
 
     def __init__(
@@ -115,22 +147,11 @@ class LayerBench:
         self.container = container
         self.layer = self._layer("contract", container=lambda: container)
         self.call = idempotent_function(
-            _run,
+            self.run,
             data_keyword_argument="request",
             config=IdempotencyConfig(**self._config),
             persistence_store=self.layer,
         )
-
-    def deliver(self, request_id: str, body: Callable[[], object], payload: object = 1) -> Answer:
-        request = {"id": request_id, "payload": payload}
-        try:
-            return Answer("result", self.call(request=request, body=body))
-        except IdempotencyAlreadyInProgressError:
-            return Answer("in_progress")
-        except IdempotencyValidationError:
-            return Answer("mismatch")
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the body may raise anything
-            return Answer("failed", error=type(error.__cause__ or error).__name__)
 
     def deliver_beside_others(self, request_id: str, body: Callable[[], object]) -> Answer:
         return self.deliver(request_id, body)
@@ -141,17 +162,6 @@ class LayerBench:
             function, data_keyword_argument="request", persistence_store=layer
         )
         return wrapped
-
-
-SHORT_TIMEOUTS: dict[str, Any] = {  # Any: arguments of Settings
-    "cache_connect_timeout_seconds": 0.5,
-    "cache_timeout_seconds": 0.5,
-}
-
-
-def _run(*, request: dict[str, object], body: Callable[[], object]) -> object:
-    assert request["id"]
-    return body()
 
 
 class WorkerBench:
