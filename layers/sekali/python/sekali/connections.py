@@ -73,6 +73,7 @@ def connect(
     def client() -> Any:  # Any: a client of redis-py, standalone or cluster
         from redis.backoff import NoBackoff
         from redis.client import Redis
+        from redis.maint_notifications import MaintNotificationsConfig
         from redis.retry import Retry
 
         url = urlsplit(settings.cache_url)
@@ -84,6 +85,9 @@ def connect(
             "socket_connect_timeout": settings.cache_connect_timeout_seconds,
             "socket_keepalive": True,
             "retry": Retry(NoBackoff(), 0),
+            # It asks each new connection with a command that no cache of ours knows, and where one
+            # does, a push may stretch the time-outs to ten seconds.
+            "maint_notifications_config": MaintNotificationsConfig(enabled=False),
         }
         if settings.cache_iam_user and settings.cache_name:
             from sekali.iam import IamCredentials
