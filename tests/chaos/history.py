@@ -25,6 +25,9 @@ _BY_SHA: Final = {script.sha.encode(): script.name for script in _SCRIPTS}
 _BY_TEXT: Final = {script.source.encode(): script.name for script in _SCRIPTS}
 _STEPS: Final = frozenset({"claim", "renew", "finish"})
 _RUN: Final = frozenset({b"EVALSHA", b"EVAL"})
+_KEYED: Final = frozenset({b"GET", b"HMGET", b"MGET", b"PTTL", b"SET", b"XRANGE"})
+# Commands whose second word says what they do.
+_CONTAINERS: Final = frozenset({"CLIENT", "CLUSTER", "COMMAND", "CONFIG", "SCRIPT"})
 _HEAD_END: Final = b"\r\n\r\n"
 
 
@@ -54,6 +57,8 @@ class History:
         """Count a command that went to the cache, and look at its keys."""
         name = command[0].decode().upper()
         step = script_of(command)
+        if name in _CONTAINERS and len(command) > 1:
+            name = f"{name} {command[1].decode().upper()}"
         self.commands[f"{name} {step}".strip()] += 1
         keys = keys_of(command)
         if len({resp.slot_of(key) for key in keys}) > 1 or (step and not keys):
@@ -100,7 +105,7 @@ def keys_of(command: Command) -> Command:
     if command[0].upper() in _RUN:
         count = int(command[2])
         return command[3 : 3 + count]
-    if command[0].upper() in {b"XRANGE", b"SET", b"GET", b"MGET"}:
+    if command[0].upper() in _KEYED:
         return command[1:] if command[0].upper() == b"MGET" else command[1:2]
     return ()
 

@@ -14,7 +14,7 @@ from redis.exceptions import RedisError
 from sekali.claims import Claims
 from sekali.invalidation import Entry, Log, new_mark
 from sekali.keys import CACHE_NAME, Keyspace
-from tests.chaos import faults
+from tests.chaos import allowed, faults
 from tests.chaos.checker import Invalidation, Verdict, check
 from tests.chaos.deployment import Deployment
 from tests.chaos.faults import Director
@@ -42,7 +42,7 @@ class Report:
     verdict: Verdict
     commands: dict[str, int]
     replies: dict[str, int]
-    crossing: int
+    refused: list[str]
 
     def to_json(self) -> dict[str, Any]:  # Any: JSON
         """Answer the report as it is written to a file."""
@@ -53,6 +53,7 @@ class Report:
             "faults": {f"{window}/{kind}": n for (window, kind), n in sorted(self.counts.items())},
             "problems": dict(self.verdict.problems),
             "figures": self.verdict.figures,
+            "refused": self.refused,
             "commands": self.commands,
             "replies": self.replies,
         }
@@ -130,7 +131,7 @@ def run(
             verdict=verdict,
             commands=dict(sorted(rig.history.commands.items())),
             replies=dict(sorted(rig.history.replies.items())),
-            crossing=len(rig.history.crossing),
+            refused=allowed.refused(rig.history),
         )
 
 

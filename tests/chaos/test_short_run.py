@@ -19,5 +19,6 @@ def test_every_fault_in_every_window_is_survived() -> None:
 
     print(table(report))
     assert dict(report.verdict.problems) == {}
+    assert report.refused == []
     assert {kind for _, kind in report.counts} == set(KINDS)
     assert {window for window, _ in report.counts} == set(WINDOWS)
