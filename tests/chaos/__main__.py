@@ -1,6 +1,8 @@
-"""`python -m tests.chaos [--minutes M] [--seed S] [--report FILE]`: run long, and print the counts.
+"""Run long and print the counts of faults: `python -m tests.chaos [--minutes M] [--seed S]`.
 
-Exit status 1 if a promise was broken, or if a fault never struck in one of the windows.
+With `--outages` measure what outages of the shared cache cost instead; `--write-docs` puts the
+table into docs/degraded.md. Exit status 1 if a promise was broken, or if a fault never struck in
+one of the windows.
 """
 
 from __future__ import annotations
@@ -9,8 +11,9 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from tests.chaos import outages
 from tests.chaos.faults import KINDS, WINDOWS
 from tests.chaos.run import Report, cycles, run
 
@@ -18,9 +21,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+PAGE: Final = Path(__file__).parents[2] / "docs" / "degraded.md"
+# The table stands between these two.
+BEGIN: Final = "\n| outage | policy |"
+END: Final = "## Limits"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run and answer the exit status."""
     options = _parser().parse_args(arguments)
+    if options.outages:
+        return _outages(write=options.write_docs)
     report = run(
         seed=options.seed,
         seconds=options.minutes * 60,
@@ -34,6 +45,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if never:
         print("never struck: " + ", ".join(f"{window}/{kind}" for window, kind in never))
     return 0 if report.verdict.sound and not never else 1
+
+
+def _outages(*, write: bool) -> int:
+    measured = outages.measure_all()
+    text = outages.table(measured)
+    print(text)
+    if write:
+        before, end, after = PAGE.read_text().partition(END)
+        PAGE.write_text(f"{before.partition(BEGIN)[0].rstrip()}\n\n{text}\n\n{end}{after}")
+    return int(any(one.lost or one.past_timeout for one in measured))
 
 
 def table(report: Report) -> str:
@@ -60,6 +81,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--report", type=Path)
+    parser.add_argument("--outages", action="store_true", help="measure outages of the cache")
+    parser.add_argument("--write-docs", action="store_true", help="write their table to the docs")
     parser.add_argument("--verbose", action="store_true")
     return parser
 
