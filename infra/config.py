@@ -10,7 +10,10 @@ import sys
 import sysconfig
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
+
+from infra.queue_numbers import INVOCATIONS_PER_POLLER
 
 
 class ConfigInvalid(ValueError):
@@ -35,6 +38,7 @@ class Platform:
     wheels: str
     pip_arguments: tuple[str, ...]
     cache_iam: bool
+    deployed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +54,20 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Own:
+    """What the user has already: texts as the context gives them, empty where there is none."""
+
+    vpc_id: str
+    subnet_ids: str
+    cache_url: str
+    cache_name: str
+    cache_user_id: str
+    cache_security_group_id: str
+    queue_arn: str
+    dead_letter_queue_arn: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """The checked choices of one synth. Combinations of the queue's numbers are `QueueNumbers`'."""
 
@@ -57,17 +75,27 @@ class Config:
     stage: Stage
     platform: Platform
     cache: str
+    cache_eviction: str
+    cache_shards: int
+    own: Own
+    handlers: frozenset[str]
     fifo: bool
+    snap_start: bool
+    encryption: str
+    powertools: str
     timeout_seconds: int
     memory_mib: int
     batch_size: int
     batching_window_seconds: int
     max_concurrency: int
     reserved_concurrency: int | None
+    min_pollers: int
+    max_pollers: int
     retention_seconds: int
     record_ttl_seconds: int
     lease_seconds: int
     max_attempts: int
+    max_receive_count: int
 
 
 STAGES: Final = {
@@ -107,9 +135,55 @@ DEFAULT_NUMBERS: Final = {
     "record_ttl_seconds": (1_296_000, 60, 31_536_000),
     "lease_seconds": (12, 1, 900),
     "max_attempts": (3, 1, 100),
+    # 0: derived from the attempts, see `QueueNumbers.least_receives`.
+    "max_receive_count": (0, 0, 1000),
+    # 0: not in cluster mode. One node answers some 100,000 commands a second, a batch needs ten.
+    "cache_shards": (0, 0, 500),
+    # 0: pollers are not provisioned, Lambda scales them for nothing.
+    "min_pollers": (0, 0, 200),
+    "max_pollers": (0, 0, 2000),
 }
 
-CACHES: Final = ("replication-group", "serverless")
+# The first one is the default.
+CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "stage": tuple(STAGES),
+    "target": ("aws", "host"),
+    "cache": ("replication-group", "serverless", "existing"),
+    # volatile-lru drops values under pressure, and leases if there is nothing else; noeviction
+    # refuses writes instead, which is right for a cache that holds no values.
+    "cache_eviction": ("volatile-lru", "noeviction"),
+    "fifo": ("false", "true"),
+    "snap_start": ("false", "true"),
+    # Keys of AWS cost nothing; an own key costs 1 USD a month and each request, and can be revoked.
+    "encryption": ("managed", "kms"),
+    "powertools": ("vendored", "public"),
+}
+
+HANDLERS: Final = Path(__file__).resolve().parent.parent / "handlers"
+EVENT_HANDLERS: Final = ("invalidate", "recover")
+
+_ARN: Final = r"arn:aws[a-z-]*:sqs:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,80}(\.fifo)?"
+# What the user has already; each is absent by default.
+TEXTS: Final = {
+    "vpc_id": (r"vpc-[0-9a-f]{8,17}", "the id of a VPC"),
+    "subnet_ids": (
+        r"subnet-[0-9a-f]{8,17}(,subnet-[0-9a-f]{8,17})+",
+        "the ids of two or more private subnets in different zones, separated by commas",
+    ),
+    "cache_url": (r"valkeys://[A-Za-z0-9.-]+:[0-9]{1,5}", "valkeys://host:port"),
+    "cache_name": (r"[a-z][a-z0-9-]{0,39}", "the name of the cache, in lower case"),
+    "cache_user_id": (r"[a-z][a-z0-9-]{0,39}", "the id of a user, the same as its name"),
+    "cache_security_group_id": (r"sg-[0-9a-f]{8,17}", "the id of a security group"),
+    "queue_arn": (_ARN, "the ARN of a queue"),
+    "dead_letter_queue_arn": (_ARN, "the ARN of a queue"),
+}
+# Which of them mean nothing without the other.
+_TOGETHER: Final = (
+    ("vpc_id", "subnet_ids"),
+    ("queue_arn", "dead_letter_queue_arn"),
+    ("cache_name", "cache_user_id"),
+    ("cache_url", "cache_security_group_id"),
+)
 _OUR_NAMES: Final = re.compile(r"[a-z]+(_[a-z]+)*")
 _LAMBDA_PYTHONS: Final = ((3, 11), (3, 14))
 
@@ -129,6 +203,7 @@ def aws_platform() -> Platform:
             "--python-version=3.13",
         ),
         cache_iam=True,
+        deployed=True,
     )
 
 
@@ -154,7 +229,13 @@ def host_platform() -> Platform:
         wheels=sysconfig.get_platform(),
         pip_arguments=(),
         cache_iam=False,
+        deployed=False,
     )
+
+
+def available_handlers(folder: Path = HANDLERS) -> frozenset[str]:
+    """Name the modules beside the worker's that a function is made for, where they exist."""
+    return frozenset(name for name in EVENT_HANDLERS if (folder / f"{name}.py").exists())
 
 
 def read(context: Mapping[str, object]) -> Config:
@@ -165,51 +246,112 @@ def read(context: Mapping[str, object]) -> Config:
             otherwise deploy the default in silence).
     """
     _refuse_unknown(context)
-    stage_name = _choice(context, "stage", default="dev", choices=tuple(STAGES))
-    stage = STAGES[stage_name]
-    target = _choice(context, "target", default="aws", choices=("aws", "host"))
+    choices = {name: _choice(context, name) for name in CHOICES}
     numbers = {
         name: _number(context, name, default=default, lowest=lowest, highest=highest)
         for name, (default, lowest, highest) in DEFAULT_NUMBERS.items()
     }
-    max_concurrency = _number(
-        context, "max_concurrency", default=stage.max_concurrency, lowest=2, highest=1000
-    )
+    stage = STAGES[choices["stage"]]
+    # Provisioned pollers are a cap of their own.
+    cap = 0 if numbers["max_pollers"] else stage.max_concurrency
+    lowest = 0 if numbers["max_pollers"] else 2
+    max_concurrency = _number(context, "max_concurrency", default=cap, lowest=lowest, highest=1000)
     reserved = _number(
         context,
         "reserved_concurrency",
-        default=max_concurrency if stage.reserve_concurrency else 0,
+        default=_reserved(stage, max_concurrency, numbers["max_pollers"]),
         lowest=0,
         highest=100_000,
     )
-    return Config(
-        stage_name=stage_name,
+    config = Config(
+        stage_name=choices["stage"],
         stage=stage,
-        platform=aws_platform() if target == "aws" else host_platform(),
-        cache=_choice(context, "cache", default=CACHES[0], choices=CACHES),
-        fifo=_choice(context, "fifo", default="false", choices=("true", "false")) == "true",
+        platform=aws_platform() if choices["target"] == "aws" else host_platform(),
+        cache=choices["cache"],
+        cache_eviction=choices["cache_eviction"],
+        own=Own(**{name: _text(context, name) for name in TEXTS}),
+        handlers=available_handlers(),
+        fifo=choices["fifo"] == "true",
+        snap_start=choices["snap_start"] == "true",
+        encryption=choices["encryption"],
+        powertools=choices["powertools"],
         max_concurrency=max_concurrency,
         reserved_concurrency=reserved or None,
         **numbers,
     )
+    _check_own(config.own)
+    _check_cache(config)
+    _check_snap_start(config)
+    _check_powertools(config)
+    return config
+
+
+def _reserved(stage: Stage, max_concurrency: int, max_pollers: int) -> int:
+    if not stage.reserve_concurrency:
+        return 0
+    return max_concurrency or max_pollers * INVOCATIONS_PER_POLLER
 
 
 def _refuse_unknown(context: Mapping[str, object]) -> None:
-    known = {"stage", "target", "cache", "fifo", "max_concurrency", "reserved_concurrency"}
-    known |= DEFAULT_NUMBERS.keys()
+    known = {"max_concurrency", "reserved_concurrency"}
+    known |= CHOICES.keys() | DEFAULT_NUMBERS.keys() | TEXTS.keys()
     for name, value in context.items():
         if _OUR_NAMES.fullmatch(name) and name not in known:
             raise ConfigInvalid(name=name, rule=f"one of {', '.join(sorted(known))}", value=value)
 
 
-def _choice(
-    context: Mapping[str, object], name: str, *, default: str, choices: tuple[str, ...]
-) -> str:
-    value = context.get(name, default)
+def _check_own(own: Own) -> None:
+    for first, second in _TOGETHER:
+        for name, other in ((first, second), (second, first)):
+            if getattr(own, name) and not getattr(own, other):
+                raise ConfigInvalid(name=other, rule=f"given together with {name}", value="")
+
+
+def _check_cache(config: Config) -> None:
+    own, existing = config.own, config.cache == "existing"
+    if existing and not own.cache_url:
+        raise ConfigInvalid(name="cache_url", rule="given where cache is existing", value="")
+    if existing and not own.vpc_id:
+        rule = "given where cache is existing: the worker must be in the cache's network"
+        raise ConfigInvalid(name="vpc_id", rule=rule, value="")
+    for name in ("cache_url", "cache_name"):
+        if getattr(own, name) and not existing:
+            rule = "left out where cache is not existing"
+            raise ConfigInvalid(name=name, rule=rule, value=getattr(own, name))
+    if config.cache != "replication-group" and config.cache_eviction != "volatile-lru":
+        rule = f"volatile-lru where cache is {config.cache}"
+        raise ConfigInvalid(name="cache_eviction", rule=rule, value=config.cache_eviction)
+    if config.cache == "serverless" and config.cache_shards:
+        rule = "0 where cache is serverless, which always is in cluster mode"
+        raise ConfigInvalid(name="cache_shards", rule=rule, value=config.cache_shards)
+
+
+def _check_snap_start(config: Config) -> None:
+    if config.snap_start and config.platform.python == "3.11":
+        raise ConfigInvalid(name="snap_start", rule="false for Python 3.11", value="true")
+
+
+def _check_powertools(config: Config) -> None:
+    if config.powertools == "public" and not config.platform.deployed:
+        rule = "vendored where target is host: AWS' layer is not on this machine"
+        raise ConfigInvalid(name="powertools", rule=rule, value=config.powertools)
+
+
+def _choice(context: Mapping[str, object], name: str) -> str:
+    choices = CHOICES[name]
+    value = context.get(name, choices[0])
     text = str(value).lower() if isinstance(value, bool) else value
     if not isinstance(text, str) or text not in choices:
         raise ConfigInvalid(name=name, rule=f"one of {', '.join(choices)}", value=value)
     return text
+
+
+def _text(context: Mapping[str, object], name: str) -> str:
+    pattern, rule = TEXTS[name]
+    value = context.get(name, "")
+    if value != "" and not (isinstance(value, str) and re.fullmatch(pattern, value)):
+        raise ConfigInvalid(name=name, rule=rule, value=value)
+    return str(value)
 
 
 def _number(

@@ -1,5 +1,8 @@
-"""The private network of the worker and the cache: no way in, and out only to what it names."""
+"""The private network of the functions and the cache: no way in, out only to what it names."""
 
+from collections.abc import Sequence
+
+from aws_cdk import Acknowledgment, Validations
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
@@ -11,15 +14,56 @@ CACHE_PORTS = ec2.Port.tcp_range(6379, 6380)
 class Network(Construct):
     """Isolated subnets in two zones, the AWS services they reach, and who may talk to whom.
 
-    There is no internet gateway and no NAT (32 USD a month and zone, and a way out): DynamoDB and
-    S3 come through gateway endpoints, which cost nothing, and SQS through an interface endpoint
-    (about 7 USD a month and zone), because the worker itself sends delayed copies and dead
-    letters. Lambda delivers messages, logs and traces outside of this network.
+    There is no internet gateway and no NAT (32 USD a month and zone, and a way out), but
+
+    service    endpoint   why
+    DynamoDB   gateway    the table of results; costs nothing
+    S3         gateway    the flights, and results too large for an item; costs nothing
+    SQS        interface  delayed copies, dead letters and visibilities: the worker's own calls
+                          (about 7 USD a month and zone)
+
+    and no more: Lambda delivers messages, logs and traces outside of this network, KMS is called by
+    the services, and a token for the cache is signed without a call.
+
+    With a VPC of your own (`existing_vpc_id`, `existing_subnet_ids`) these three ways are yours to
+    make; here are only the security groups then.
     """
 
-    def __init__(self, scope: Construct, construct_id: str) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        existing_vpc_id: str = "",
+        existing_subnet_ids: Sequence[str] = (),
+        cache_security_group_id: str = "",
+    ) -> None:
         super().__init__(scope, construct_id)
-        self.vpc = ec2.Vpc(
+        self.vpc = (
+            self._existing_vpc(existing_vpc_id, existing_subnet_ids)
+            if existing_vpc_id
+            else self._isolated_vpc()
+        )
+        self.subnets = ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_ISOLATED)
+        self.subnet_ids = list(
+            self.vpc.select_subnets(subnet_type=ec2.SubnetType.PRIVATE_ISOLATED).subnet_ids
+        )
+        self.worker = self._security_group("Worker", description="The worker functions")
+        self.cache: ec2.ISecurityGroup = (
+            ec2.SecurityGroup.from_security_group_id(self, "Cache", cache_security_group_id)
+            if cache_security_group_id
+            else self._security_group("Cache", description="The shared cache")
+        )
+        self.worker.add_egress_rule(self.cache, CACHE_PORTS, "The shared cache")
+        self.cache.add_ingress_rule(self.worker, CACHE_PORTS, "The worker functions")
+        # Gateway endpoints are routes to public addresses, whose prefix lists have another id in
+        # each region. Any address is these two services and ours: no route leads anywhere else.
+        self.worker.add_egress_rule(ec2.Peer.any_ipv4(), HTTPS, "DynamoDB, S3 and SQS endpoints")
+        if not existing_vpc_id:
+            self._add_endpoints(self.vpc)
+
+    def _isolated_vpc(self) -> ec2.Vpc:
+        vpc = ec2.Vpc(
             self,
             "Vpc",
             # A serverless cache and a failover need two zones; each more costs an endpoint.
@@ -33,28 +77,44 @@ class Network(Construct):
             # Nothing is in the default group; emptying it takes a custom resource's function.
             restrict_default_security_group=False,
         )
-        self.worker = self._security_group("Worker", description="The worker functions")
-        self.cache = self._security_group("Cache", description="The shared cache")
-        endpoints = self._security_group("Endpoints", description="The interface endpoints")
-
-        self.dynamodb = self.vpc.add_gateway_endpoint(
-            "DynamoDb", service=ec2.GatewayVpcEndpointAwsService.DYNAMODB
+        Validations.of(vpc).acknowledge(
+            Acknowledgment(
+                id="AwsSolutions-VPC7",
+                reason="No route leads out of it, and groups name both ends of every connection."
+                " Flow logs are an account's choice: add them to the VPC if yours asks for them.",
+            )
         )
-        self.s3 = self.vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
-        self.sqs = self.vpc.add_interface_endpoint(
+        return vpc
+
+    def _existing_vpc(self, vpc_id: str, subnet_ids: Sequence[str]) -> ec2.IVpc:
+        vpc = ec2.Vpc.from_vpc_attributes(
+            self,
+            "Vpc",
+            vpc_id=vpc_id,
+            # Labels, one to a subnet: nothing is placed by them.
+            availability_zones=[f"zone{number}" for number, _ in enumerate(subnet_ids)],
+            isolated_subnet_ids=list(subnet_ids),
+        )
+        Validations.of(vpc).acknowledge(
+            Acknowledgment(
+                id="@aws-cdk/aws-ec2:noSubnetRouteTableId",
+                reason="Nothing is added to its routes.",
+            )
+        )
+        return vpc
+
+    def _add_endpoints(self, vpc: ec2.IVpc) -> None:
+        vpc.add_gateway_endpoint("DynamoDb", service=ec2.GatewayVpcEndpointAwsService.DYNAMODB)
+        vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
+        endpoints = self._security_group("Endpoints", description="The interface endpoints")
+        endpoints.add_ingress_rule(self.worker, HTTPS, "The worker functions")
+        vpc.add_interface_endpoint(
             "Sqs",
             service=ec2.InterfaceVpcEndpointAwsService.SQS,
             security_groups=[endpoints],
             # The group alone decides; open would let the whole network in.
             open=False,
         )
-
-        self.worker.add_egress_rule(self.cache, CACHE_PORTS, "The shared cache")
-        self.cache.add_ingress_rule(self.worker, CACHE_PORTS, "The worker functions")
-        # Gateway endpoints are routes to public addresses, whose prefix lists have another id in
-        # each region. Any address is these two services and ours: no route leads anywhere else.
-        self.worker.add_egress_rule(ec2.Peer.any_ipv4(), HTTPS, "DynamoDB, S3 and SQS endpoints")
-        endpoints.add_ingress_rule(self.worker, HTTPS, "The worker functions")
 
     def _security_group(self, construct_id: str, *, description: str) -> ec2.SecurityGroup:
         return ec2.SecurityGroup(

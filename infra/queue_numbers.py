@@ -13,6 +13,10 @@ VISIBILITY_PER_TIMEOUT: Final = 6
 LEAST_RECEIVES: Final = 5
 MOST_RECEIVES: Final = 1000
 DEAD_LETTER_RETENTION_SECONDS: Final = 1_209_600
+# Each provisioned poller invokes up to this many at once (Lambda guide, "Provisioned mode").
+INVOCATIONS_PER_POLLER: Final = 10
+MOST_LEAST_POLLERS: Final = 200
+MOST_POLLERS: Final = 2000
 # The worker never gives a message back for less (PROTOCOL §4).
 SHORTEST_DELAY_SECONDS: Final = 1
 
@@ -41,6 +45,7 @@ class QueueNumbers:
     timeout_seconds: int
     batch_size: int
     batching_window_seconds: int
+    # 0 where pollers are provisioned.
     max_concurrency: int
     reserved_concurrency: int | None
     retention_seconds: int
@@ -48,6 +53,8 @@ class QueueNumbers:
     lease_seconds: int
     max_attempts: int
     fifo: bool = False
+    min_pollers: int = 0
+    max_pollers: int = 0
     max_receive_count: int | None = None
 
     def __post_init__(self) -> None:
@@ -61,6 +68,18 @@ class QueueNumbers:
     def visibility_seconds(self) -> int:
         """How long a received message is hidden: no shorter than its work may take, six times."""
         return VISIBILITY_PER_TIMEOUT * self.timeout_seconds + self.batching_window_seconds
+
+    @property
+    def provisioned(self) -> bool:
+        """Whether pollers are provisioned, at a price, to scale three times as fast."""
+        return bool(self.min_pollers or self.max_pollers)
+
+    @property
+    def most_invocations(self) -> int:
+        """How many batches the queue may have under way at once."""
+        if self.provisioned:
+            return self.max_pollers * INVOCATIONS_PER_POLLER
+        return self.max_concurrency
 
     @property
     def least_receives(self) -> int:
@@ -101,16 +120,32 @@ class QueueNumbers:
             )
 
     def _check_concurrency(self) -> None:
-        _check_range("max_concurrency", self.max_concurrency, lowest=2, highest=1000)
+        if self.provisioned:
+            self._check_pollers()
+        else:
+            _check_range("max_concurrency", self.max_concurrency, lowest=2, highest=1000)
         if self.reserved_concurrency is None:
             return
-        if self.reserved_concurrency < self.max_concurrency:
+        if self.reserved_concurrency < self.most_invocations:
+            cap = "ten times max_pollers" if self.provisioned else "max_concurrency"
             raise QueueRuleBroken(
-                rule="reserved_concurrency must be at least max_concurrency, or pollers are"
+                rule=f"reserved_concurrency must be at least {cap}, or pollers are"
                 " throttled and each throttle spends a receive",
                 value=self.reserved_concurrency,
-                use=self.max_concurrency,
+                use=self.most_invocations,
             )
+
+    def _check_pollers(self) -> None:
+        if self.max_concurrency:
+            raise QueueRuleBroken(
+                rule="max_concurrency must be 0 where max_pollers is set: provisioned pollers"
+                " are a cap of their own, and Lambda refuses both",
+                value=self.max_concurrency,
+                use=0,
+            )
+        _check_range("min_pollers", self.min_pollers, lowest=2, highest=MOST_LEAST_POLLERS)
+        lowest = max(2, self.min_pollers)
+        _check_range("max_pollers", self.max_pollers, lowest=lowest, highest=MOST_POLLERS)
 
     def _check_lifetime(self) -> None:
         # A dead letter keeps the age of its message: a dead-letter queue that keeps messages no

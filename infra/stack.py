@@ -1,26 +1,35 @@
-"""The architecture on one page: what there is, what the worker is told, and what it may do."""
+"""The architecture on two screens: what there is, and what each function may do."""
 
 from typing import Final
 
-from aws_cdk import CfnOutput, RemovalPolicy, Stack, Tags
-from aws_cdk import aws_iam as iam
-from aws_cdk import aws_lambda as lambda_
+from aws_cdk import CfnOutput, Duration, Stack, Tags
+from aws_cdk import aws_events as events
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra.cache import Cache
+from infra import parts
 from infra.config import Config
-from infra.layers import handlers_code, library_layer, vendor_layer
-from infra.network import Network
-from infra.queue_numbers import QueueNumbers
+from infra.event_function import EventFunction, changed_objects, every
+from infra.function_role import FunctionRole
 from infra.queue_worker import QueueWorker
 from infra.storage import DATA_PREFIX, PAYLOADS_PREFIX, RESULTS_PREFIX, Storage
 
-LOG_RETENTION: Final = {7: logs.RetentionDays.ONE_WEEK, 90: logs.RetentionDays.THREE_MONTHS}
+# Lambda itself makes the interfaces by which a function joins a network, with the function's role.
+JOIN_NETWORK: Final = (
+    "ec2:AssignPrivateIpAddresses ec2:CreateNetworkInterface ec2:DeleteNetworkInterface"
+    " ec2:DescribeNetworkInterfaces ec2:DescribeSubnets ec2:UnassignPrivateIpAddresses"
+)
+USE_KEY: Final = (
+    "kms:Decrypt kms:DescribeKey kms:Encrypt kms:GenerateDataKey kms:ReEncryptFrom kms:ReEncryptTo"
+)
 
 
 class SekaliStack(Stack):
-    """SQS → worker → (Valkey, DynamoDB, S3), in a network that has no way out.
+    """The kit in one account.
+
+        SQS ──> worker ──> Valkey (claims, leases, values), DynamoDB (results), S3 (data, results)
+        S3 ──> EventBridge ──> invalidate ──> Valkey (values of data that changed)
+        clock ──> recover ──> Valkey, DynamoDB (leases and jobs that nobody looks after)
 
     Nothing in it names an account or a region: one template deploys anywhere.
     """
@@ -33,193 +42,120 @@ class SekaliStack(Stack):
             termination_protection=config.stage.keep_data,
         )
         Tags.of(self).add("sekali:stage", config.stage_name)
-
-        self.network = Network(self, "Network")
-        self.cache = Cache(
-            self,
-            "Cache",
-            kind=config.cache,
-            nodes=config.stage.cache_nodes,
-            node_type=config.stage.cache_node_type,
-            iam=config.platform.cache_iam,
-            vpc=self.network.vpc,
-            security_group=self.network.cache,
-        )
+        self.key = parts.encryption_key(self, config)
+        self.network = parts.network(self, config)
+        self.cache = parts.shared_cache(self, config, network=self.network, key=self.key)
         self.storage = Storage(
             self,
             "Storage",
             record_ttl_seconds=config.record_ttl_seconds,
             keep_data=config.stage.keep_data,
+            encryption_key=self.key,
         )
-        self.role = iam.Role(
-            self, "WorkerRole", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com")
-        )
+        self.surroundings = parts.surroundings(self, config, network=self.network)
+        self.variables = parts.environment(config, cache=self.cache, storage=self.storage)
         self.worker = self._worker(config)
-
-        self._grant_lambda_its_own()
-        self._grant_queue()
-        self._grant_storage()
-        self._grant_cache()
-
-        self._output("QueueUrl", self.worker.queue.queue_url)
-        self._output("DeadLetterQueueUrl", self.worker.dead_letters.queue_url)
-        self._output("TableName", self.storage.table.table_name)
-        self._output("BucketName", self.storage.bucket.bucket_name)
-        self._output("FunctionName", self.worker.function.function_name)
+        if config.handlers:
+            self.undelivered = parts.undelivered(self)
+        if "invalidate" in config.handlers:
+            self._invalidate()
+        if "recover" in config.handlers:
+            self._recover()
+        self._outputs()
 
     def _worker(self, config: Config) -> QueueWorker:
-        runtime = lambda_.Runtime(f"python{config.platform.python}", lambda_.RuntimeFamily.PYTHON)
-        architecture = (
-            lambda_.Architecture.ARM_64
-            if config.platform.architecture == "arm64"
-            else lambda_.Architecture.X86_64
-        )
-        return QueueWorker(
+        role = FunctionRole(self, "WorkerRole")
+        worker = QueueWorker(
             self,
             "Reports",
-            numbers=QueueNumbers(
-                timeout_seconds=config.timeout_seconds,
-                batch_size=config.batch_size,
-                batching_window_seconds=config.batching_window_seconds,
-                max_concurrency=config.max_concurrency,
-                reserved_concurrency=config.reserved_concurrency,
-                retention_seconds=config.retention_seconds,
-                record_ttl_seconds=config.record_ttl_seconds,
-                lease_seconds=config.lease_seconds,
-                max_attempts=config.max_attempts,
-                fifo=config.fifo,
-            ),
-            code=handlers_code(),
+            numbers=parts.queue_numbers(config),
+            surroundings=self.surroundings,
             handler="handlers.reports.handler",
-            runtime=runtime,
-            architecture=architecture,
-            layers=[
-                library_layer(self, "Library", runtime=runtime, architecture=architecture),
-                vendor_layer(
-                    self,
-                    "Vendor",
-                    platform=config.platform,
-                    runtime=runtime,
-                    architecture=architecture,
-                ),
-            ],
             memory_mib=config.memory_mib,
-            environment=self._environment(config),
-            # Nobody but this file adds to what the role may do.
-            role=self.role.without_policy_updates(),
-            vpc=self.network.vpc,
-            security_group=self.network.worker,
-            log_retention=LOG_RETENTION[config.stage.log_retention_days],
-            removal_policy=RemovalPolicy.RETAIN
-            if config.stage.keep_data
-            else RemovalPolicy.DESTROY,
+            environment=self.variables,
+            role=role.given,
+            encryption_key=self.key,
+            existing=parts.existing_queues(self, config),
         )
+        queue, dead_letters = worker.queue.queue_arn, worker.dead_letters.queue_arn
+        table, bucket = self.storage.table.table_arn, self.storage.bucket
+        data, payloads, results = (
+            bucket.arn_for_objects(f"{one}*")
+            for one in (DATA_PREFIX, PAYLOADS_PREFIX, RESULTS_PREFIX)
+        )
+        self._allow_what_all_need(role, worker.log_group, "dynamodb", "s3", "sqs")
+        # The event source mapping, with this role.
+        read = "sqs:DeleteMessage sqs:GetQueueAttributes sqs:ReceiveMessage"
+        role.allow("ReadQueue", read, queue)
+        # A delayed copy; on FIFO a changed visibility.
+        role.allow("DeferMessages", "sqs:ChangeMessageVisibility sqs:SendMessage", queue)
+        role.allow("SendDeadLetters", "sqs:SendMessage", dead_letters)
+        keep = "dynamodb:BatchGetItem dynamodb:PutItem dynamodb:UpdateItem"
+        role.allow("KeepResults", keep, table)
+        role.allow("KeepLargeResults", "s3:GetObject s3:PutObject", results)
+        role.allow("ReadPayloads", "s3:GetObject", payloads)  # Senders write them.
+        role.allow("ReadFlights", "s3:GetObject", data)
+        # Without it S3 answers 403 for an object that is not there.
+        role.allow("TellMissingFromForbidden", "s3:ListBucket", bucket.bucket_arn)
+        return worker
 
-    def _environment(self, config: Config) -> dict[str, str]:
-        """Tell the worker where everything is; QueueWorker adds what it derives."""
-        environment = {
-            "SEKALI_NAMESPACE": "sekali",
-            "SEKALI_SERVICE": "flight-reports",
-            "SEKALI_CACHE_URL": self.cache.url,
-            "SEKALI_CACHE_CLUSTER": str(self.cache.cluster).lower(),
-            "SEKALI_TABLE_NAME": self.storage.table.table_name,
-            "SEKALI_RESULTS_BUCKET": self.storage.bucket.bucket_name,
-            "SEKALI_DURABLE_MODE": "recorded",
-            "REPORTS_DATA_BUCKET": self.storage.bucket.bucket_name,
-            "POWERTOOLS_SERVICE_NAME": "flight-reports",
-            "POWERTOOLS_METRICS_NAMESPACE": "Sekali",
-            "POWERTOOLS_LOG_LEVEL": "INFO",
-        }
-        if self.cache.user_id:
-            environment["SEKALI_CACHE_IAM_USER"] = self.cache.user_id
-            environment["SEKALI_CACHE_NAME"] = self.cache.name
-            environment["SEKALI_CACHE_SERVERLESS"] = str(config.cache == "serverless").lower()
-        return environment
+    def _invalidate(self) -> None:
+        rule = changed_objects(self, "Changed", bucket=self.storage.bucket, prefix=DATA_PREFIX)
+        # It reads one event and sends a handful of commands.
+        self._event_function("Invalidate", rule, memory_mib=256, timeout_seconds=30)
 
-    def _grant_lambda_its_own(self) -> None:
-        self._grant(
-            "WriteLogs",
-            actions=["logs:CreateLogStream", "logs:PutLogEvents"],
-            resources=[self.worker.log_group.log_group_arn],
-        )
-        # These two know no resources. Lambda itself makes the network interfaces, with this role.
-        self._grant(
-            "SendTraces",
-            actions=["xray:PutTraceSegments", "xray:PutTelemetryRecords"],
-            resources=["*"],
-        )
-        self._grant(
-            "JoinNetwork",
-            actions=[
-                "ec2:AssignPrivateIpAddresses",
-                "ec2:CreateNetworkInterface",
-                "ec2:DeleteNetworkInterface",
-                "ec2:DescribeNetworkInterfaces",
-                "ec2:DescribeSubnets",
-                "ec2:UnassignPrivateIpAddresses",
-            ],
-            resources=["*"],
-        )
+    def _recover(self) -> None:
+        # A dead holder's lease ends by itself in seconds; this looks for what does not end. At this
+        # pace, reading through the table costs 12 USD a month and gigabyte.
+        rule = every(self, "Clock", interval=Duration.hours(1))
+        role = self._event_function("Recover", rule, memory_mib=256, timeout_seconds=60)
+        role.allow("FindPending", "dynamodb:Scan", self.storage.table.table_arn)
 
-    def _grant_queue(self) -> None:
-        self._grant(
-            "ReadQueue",  # The event source mapping, with this role.
-            actions=["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"],
-            resources=[self.worker.queue.queue_arn],
+    def _event_function(
+        self, name: str, rule: events.Rule, *, memory_mib: int, timeout_seconds: int
+    ) -> FunctionRole:
+        role = FunctionRole(self, f"{name}Role")
+        made = EventFunction(
+            self,
+            name,
+            rule=rule,
+            surroundings=self.surroundings,
+            handler=f"handlers.{name.lower()}.handler",
+            memory_mib=memory_mib,
+            timeout_seconds=timeout_seconds,
+            environment=self.variables,
+            role=role.given,
+            undelivered=self.undelivered,
         )
-        self._grant(
-            "DeferMessages",  # A delayed copy; on FIFO a changed visibility.
-            actions=["sqs:SendMessage", "sqs:ChangeMessageVisibility"],
-            resources=[self.worker.queue.queue_arn],
-        )
-        self._grant(
-            "SendDeadLetters",
-            actions=["sqs:SendMessage"],
-            resources=[self.worker.dead_letters.queue_arn],
-        )
+        self._allow_what_all_need(role, made.log_group, "dynamodb")
+        role.allow("KeepUndelivered", "sqs:SendMessage", self.undelivered.queue_arn)
+        return role
 
-    def _grant_storage(self) -> None:
-        bucket = self.storage.bucket
-        self._grant(
-            "KeepResults",
-            actions=[
-                "dynamodb:BatchGetItem",
-                "dynamodb:PutItem",
-                "dynamodb:UpdateItem",
-            ],
-            resources=[self.storage.table.table_arn],
-        )
-        self._grant(
-            "ReadFlights",
-            actions=["s3:GetObject"],
-            resources=[bucket.arn_for_objects(f"{DATA_PREFIX}*")],
-        )
-        self._grant(
-            "KeepLargeResults",
-            actions=["s3:GetObject", "s3:PutObject"],
-            resources=[bucket.arn_for_objects(f"{RESULTS_PREFIX}*")],
-        )
-        self._grant(
-            "ReadPayloads",  # Those too large for a message; senders write them.
-            actions=["s3:GetObject"],
-            resources=[bucket.arn_for_objects(f"{PAYLOADS_PREFIX}*")],
-        )
-        self._grant(
-            "TellMissingFromForbidden",  # Without it S3 answers 403 for an absent object.
-            actions=["s3:ListBucket"],
-            resources=[bucket.bucket_arn],
-        )
+    def _allow_what_all_need(
+        self, role: FunctionRole, log_group: logs.LogGroup, *encrypted: str
+    ) -> None:
+        group = log_group.log_group_arn
+        role.allow("WriteLogs", "logs:CreateLogStream logs:PutLogEvents", group)
+        # X-Ray and network interfaces know no resources. The second is for Lambda, not for the
+        # code in it, whose calls name the function that they come from.
+        role.allow("SendTraces", "xray:PutTelemetryRecords xray:PutTraceSegments", "*")
+        role.allow("JoinNetwork", JOIN_NETWORK, "*")
+        from_code = {"Null": {"lambda:SourceFunctionArn": "false"}}
+        role.deny("JoinNetworkFromCode", JOIN_NETWORK, "*", where=from_code)
+        role.allow("ConnectToCache", "elasticache:Connect", *self.cache.connect_arns)
+        if self.key:
+            # Through the services only: the code itself never calls KMS.
+            services = [f"{one}.{self.region}.amazonaws.com" for one in encrypted]
+            by_services = {"StringEquals": {"kms:ViaService": services}}
+            role.allow("UseKey", USE_KEY, self.key.key_arn, where=by_services)
 
-    def _grant_cache(self) -> None:
-        if self.cache.connect_arns:
-            self._grant(
-                "ConnectToCache",
-                actions=["elasticache:Connect"],
-                resources=self.cache.connect_arns,
-            )
-
-    def _grant(self, sid: str, *, actions: list[str], resources: list[str]) -> None:
-        self.role.add_to_policy(iam.PolicyStatement(sid=sid, actions=actions, resources=resources))
-
-    def _output(self, name: str, value: str) -> None:
-        CfnOutput(self, name, value=value)
+    def _outputs(self) -> None:
+        for name, value in (
+            ("QueueUrl", self.worker.queue.queue_url),
+            ("DeadLetterQueueUrl", self.worker.dead_letters.queue_url),
+            ("TableName", self.storage.table.table_name),
+            ("BucketName", self.storage.bucket.bucket_name),
+            ("FunctionName", self.worker.function.function_name),
+            ("SecurityGroupId", self.network.worker.security_group_id),
+        ):
+            CfnOutput(self, name, value=value)

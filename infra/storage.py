@@ -3,8 +3,9 @@
 import math
 from typing import Final
 
-from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import Acknowledgment, Duration, RemovalPolicy, Validations
 from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
@@ -19,12 +20,21 @@ _DAY_SECONDS: Final = 86_400
 class Storage(Construct):
     """One item per job id in `table`; in `bucket` what is read, and what is too large.
 
+    The bucket tells EventBridge of each object that changes, which is how values read from it are
+    invalidated. Without an `encryption_key` both are encrypted with keys of AWS.
+
     Limits: large results expire a day after `record_ttl_seconds`; a record that is kept longer than
     that points at nothing.
     """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, record_ttl_seconds: int, keep_data: bool
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        record_ttl_seconds: int,
+        keep_data: bool,
+        encryption_key: kms.IKey | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         removal_policy = RemovalPolicy.RETAIN if keep_data else RemovalPolicy.DESTROY
@@ -38,6 +48,7 @@ class Storage(Construct):
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=True
             ),
+            encryption_key=encryption_key,
             deletion_protection=keep_data,
             removal_policy=removal_policy,
         )
@@ -48,7 +59,12 @@ class Storage(Construct):
             "Objects",
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
-            encryption=s3.BucketEncryption.S3_MANAGED,
+            encryption=s3.BucketEncryption.KMS
+            if encryption_key
+            else s3.BucketEncryption.S3_MANAGED,
+            encryption_key=encryption_key,
+            # One request to KMS serves many objects.
+            bucket_key_enabled=True if encryption_key else None,
             enforce_ssl=True,
             versioned=True,
             removal_policy=removal_policy,
@@ -61,4 +77,24 @@ class Storage(Construct):
                     abort_incomplete_multipart_upload_after=Duration.days(1),
                 ),
             ],
+        )
+        self._notify_event_bridge()
+        Validations.of(self.bucket).acknowledge(
+            Acknowledgment(
+                id="AwsSolutions-S1",
+                reason="Only the functions' roles and the account's people reach it; who needs to"
+                " know of each read turns on CloudTrail's data events, which name the role.",
+            )
+        )
+
+    def _notify_event_bridge(self) -> None:
+        # The bucket's own argument for it would deploy a function with a managed policy (a custom
+        # resource of the CDK); the property does the same.
+        resource = self.bucket.node.default_child
+        if not isinstance(resource, s3.CfnBucket):
+            raise TypeError(f"the bucket's resource is a {type(resource).__name__}")
+        resource.notification_configuration = s3.CfnBucket.NotificationConfigurationProperty(
+            event_bridge_configuration=s3.CfnBucket.EventBridgeConfigurationProperty(
+                event_bridge_enabled=True
+            )
         )

@@ -4,10 +4,12 @@
 """
 
 import hashlib
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -32,12 +34,26 @@ _INSTALL: Final = (
 )
 
 
-def fingerprint(platform: Platform, *, lock: Path = LOCK) -> str:
+def fingerprint(platform: Platform, *, lock: Path = LOCK, left_out: Sequence[str] = ()) -> str:
     """Name what an installation depends on: the lock, the platform and pip's arguments."""
     digest = hashlib.sha256(lock.read_bytes())
-    choices = (platform.wheels, platform.python, *_INSTALL, *platform.pip_arguments)
+    choices = (platform.wheels, platform.python, *_INSTALL, *platform.pip_arguments, *left_out)
     digest.update("\0".join(choices).encode())
     return digest.hexdigest()
+
+
+def locked_version(package: str, *, lock: Path = LOCK) -> str:
+    """Answer the version of a package in the lock.
+
+    Raises:
+        LookupError: The lock does not name it.
+    """
+    pinned = re.search(
+        rf"^{re.escape(package)}(?:\[[^]]*\])?==(\S+)", lock.read_text(), re.MULTILINE
+    )
+    if pinned is None:
+        raise LookupError(f"{lock.name} does not name {package}")
+    return pinned[1]
 
 
 def install(platform: Platform, *, lock: Path = LOCK, cache: Path = CACHE) -> Path:
@@ -69,11 +85,25 @@ def install(platform: Platform, *, lock: Path = LOCK, cache: Path = CACHE) -> Pa
     return folder
 
 
+def size_bytes(folder: Path) -> int:
+    """Answer what a layer weighs, unzipped and without what a synth leaves out."""
+    return sum(
+        file.stat().st_size
+        for file in folder.rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
+    )
+
+
 def main() -> None:
-    """Install for each target named on the command line."""
+    """Install for each target named on the command line, and tell what the layers weigh."""
     platforms = {"aws": aws_platform, "host": host_platform}
+    library = size_bytes(ROOT / "layers" / "sekali" / "python" / "sekali")
     for target in sys.argv[1:] or platforms:
-        install(platforms[target]())
+        packages = size_bytes(install(platforms[target]()))
+        sys.stdout.write(
+            f"layers for {target}: {library / 1e6:.1f} MB of library, {packages / 1e6:.1f} MB of"
+            " packages, unzipped\n"
+        )
 
 
 if __name__ == "__main__":

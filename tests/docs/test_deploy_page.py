@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
 import pytest
 
-from infra.config import CACHES, DEFAULT_NUMBERS, STAGES, read
+from infra.config import CHOICES, DEFAULT_NUMBERS, STAGES, TEXTS, read
 from infra.queue_numbers import QueueNumbers, QueueRuleBroken
 
 PAGE = (Path(__file__).parents[2] / "docs" / "deploy.md").read_text(encoding="utf-8")
@@ -26,19 +27,30 @@ def test_each_number_stands_on_the_page_with_its_default_and_its_limits() -> Non
 def test_the_choices_and_what_follows_from_the_stage_stand_on_the_page() -> None:
     dev, prod = (read({"stage": stage}) for stage in STAGES)
 
-    assert ROWS["stage"] == f"`{dev.stage_name}` | {', '.join(STAGES)}"
-    assert ROWS["cache"] == f"`{dev.cache}` | {', '.join(CACHES)}"
+    for name, choices in CHOICES.items():
+        assert ROWS[name] == f"`{choices[0]}` | {', '.join(choices)}"
     concurrency = f"{dev.max_concurrency} in dev, {prod.max_concurrency} in prod"
     assert ROWS["max_concurrency"] == f"{concurrency} | 2 to 1000"
 
 
 def test_every_name_on_the_page_is_one_that_the_app_reads() -> None:
-    for name, row in ROWS.items():
+    settings = CHOICES.keys() | DEFAULT_NUMBERS.keys()
+    for name in settings | {"max_concurrency", "reserved_concurrency"}:
+        row = ROWS[name]
         first = re.findall(r"[a-z0-9-]+", row.replace("none in dev", "0"))[0]
 
         read({name: first})
 
-    assert len(ROWS) == len(DEFAULT_NUMBERS) + 6
+    assert ROWS.keys() == settings | TEXTS.keys() | {"max_concurrency", "reserved_concurrency"}
+
+
+def test_each_sum_on_the_page_is_right() -> None:
+    sums = re.findall(r"([0-9][0-9,.× ]*) = ([0-9][0-9,.]*[0-9])", PAGE, flags=re.MULTILINE)
+
+    assert len(sums) >= 4
+    for terms, total in sums:
+        product = math.prod(float(one.replace(",", "")) for one in terms.split(" × "))
+        assert abs(product - float(total.replace(",", ""))) < 0.006, (terms, total)
 
 
 def test_the_error_on_the_page_is_the_error_of_the_app() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from infra.config import EVENT_HANDLERS
 from tests.infra.synthesized import Synthesized, once, read, synthesize
 
 if TYPE_CHECKING:
@@ -22,7 +23,26 @@ VARIANTS = {
     "serverless": {"cache": "serverless"},
     "fifo": {"fifo": "true"},
     "large batches": {"batch_size": "500", "batching_window_seconds": "3", "timeout_seconds": "10"},
+    "hardened": {
+        "stage": "prod",
+        "encryption": "kms",
+        "snap_start": "true",
+        "cache_shards": "2",
+        "cache_eviction": "noeviction",
+    },
+    "pollers": {"min_pollers": "2", "max_pollers": "5", "powertools": "public", "stage": "prod"},
+    "own": {
+        "vpc_id": "vpc-0123456789abcdef0",
+        "subnet_ids": "subnet-0123456789abcdef0,subnet-0123456789abcdef1",
+        "cache": "existing",
+        "cache_url": "valkeys://cache.internal.example:6379",
+        "cache_name": "theirs",
+        "cache_user_id": "worker",
+        "cache_security_group_id": "sg-0123456789abcdef0",
+    },
 }
+# These make their network and cache themselves, and their queues.
+WHOLE = [name for name in VARIANTS if name != "own"]
 
 
 @pytest.fixture(scope="session")
@@ -40,6 +60,14 @@ def variant(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Synthes
 
 
 @pytest.fixture(params=list(VARIANTS))
+def every_or_own(
+    request: pytest.FixtureRequest, variant: Callable[[str], Synthesized]
+) -> Synthesized:
+    """Run the test on each variant, with the one that brings its own network and cache."""
+    return variant(request.param)
+
+
+@pytest.fixture(params=WHOLE)
 def every(request: pytest.FixtureRequest, variant: Callable[[str], Synthesized]) -> Synthesized:
     """Run the test on each variant."""
     return variant(request.param)
@@ -73,3 +101,25 @@ def serverless(variant: Callable[[str], Synthesized]) -> Synthesized:
 def fifo(variant: Callable[[str], Synthesized]) -> Synthesized:
     """The stack with FIFO queues."""
     return variant("fifo")
+
+
+@pytest.fixture
+def hardened(variant: Callable[[str], Synthesized]) -> Synthesized:
+    """The stack of stage prod with its own key, SnapStart and a cache in cluster mode."""
+    return variant("hardened")
+
+
+@pytest.fixture
+def own(variant: Callable[[str], Synthesized]) -> Synthesized:
+    """The stack in a network and with a cache that were there before."""
+    return variant("own")
+
+
+@pytest.fixture(scope="session")
+def events(tmp_path_factory: pytest.TempPathFactory) -> Synthesized:
+    """The stack with a function for each event, whether or not its handler is written yet."""
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.prefix, "bin")), os.environ["PATH"]])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("infra.config.available_handlers", lambda: frozenset(EVENT_HANDLERS))
+        with once(tmp_path_factory, "cdk events") as (folder, empty):
+            return synthesize(folder) if empty else read(folder)

@@ -49,6 +49,19 @@ class Synthesized:
         (properties,) = self.of(kind).values()
         return properties
 
+    def worker(self) -> Resource:
+        """The properties of the function that works off the queue."""
+        return self.function("reports")
+
+    def function(self, module: str) -> Resource:
+        """The properties of the function behind a module of `handlers`."""
+        (found,) = [
+            one
+            for one in self.of(FUNCTION).values()
+            if one["Handler"] == f"handlers.{module}.handler"
+        ]
+        return found
+
     def policies(self, kind: str) -> dict[str, str]:
         """What becomes of each resource of a type when it leaves the stack."""
         return {
@@ -70,19 +83,24 @@ class Synthesized:
             "library" if "sekali" in layer["Description"] else "vendor": layer["Content"]
             for layer in layers
         }
-        named["handlers"] = self.only("AWS::Lambda::Function")["Code"]
+        named["handlers"] = self.worker()["Code"]
         return {name: self.asset(place["S3Key"]) for name, place in named.items()}
 
 
+def flags() -> dict[str, Json]:
+    """The feature flags of cdk.json, which the CDK command hands to the app."""
+    found: dict[str, Json] = json.loads((ROOT / "cdk.json").read_text())["context"]
+    return found
+
+
 def synthesize(folder: Path, **context: str) -> Synthesized:
-    """Build the app with the feature flags of cdk.json, as the CDK command does."""
+    """Build the app as the CDK command does."""
     # Here, because the import starts Node.
     from aws_cdk import App
 
     from infra.app import build
 
-    flags = json.loads((ROOT / "cdk.json").read_text())["context"]
-    app = App(context={**flags, **context}, outdir=str(folder))
+    app = App(context={**flags(), **context}, outdir=str(folder))
     build(app)
     app.synth()
     return read(folder)
@@ -149,9 +167,13 @@ def queues(stack: Synthesized) -> tuple[Resource, Resource]:
     return source, found[target]
 
 
-def statements(stack: Synthesized) -> list[Resource]:
-    """What the worker's role may do."""
-    found: list[Resource] = stack.only("AWS::IAM::Policy")["PolicyDocument"]["Statement"]
+def statements(stack: Synthesized, module: str = "reports") -> list[Resource]:
+    """What the role of the function behind a module of `handlers` may do."""
+    role, _ = stack.function(module)["Role"]["Fn::GetAtt"]
+    (policy,) = [
+        one for one in stack.of("AWS::IAM::Policy").values() if one["Roles"] == [{"Ref": role}]
+    ]
+    found: list[Resource] = policy["PolicyDocument"]["Statement"]
     return found
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import platform
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.config import DEFAULT_NUMBERS, STAGES, ConfigInvalid, read
+from infra.config import DEFAULT_NUMBERS, STAGES, ConfigInvalid, available_handlers, read
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -23,6 +27,15 @@ from infra.config import DEFAULT_NUMBERS, STAGES, ConfigInvalid, read
         ("timeout_seconds", None),
         ("batch_size", "-1"),
         ("max_concurrency", "1"),
+        ("max_concurrency", "0"),
+        ("cache_shards", "501"),
+        ("cache_eviction", "allkeys-lru"),
+        ("snap_start", "on"),
+        ("encryption", "none"),
+        ("vpc_id", "default"),
+        ("subnet_ids", "subnet-0123456789abcdef0"),
+        ("cache_url", "valkey://cache.internal:6379"),
+        ("queue_arn", "https://sqs.eu-west-1.amazonaws.com/1/queue"),
         ("timout_seconds", "10"),
     ],
 )
@@ -80,3 +93,57 @@ def test_a_python_that_lambda_does_not_have_cannot_be_the_host(
 
     with pytest.raises(ConfigInvalid, match=r"3\.11 to 3\.14"):
         read({"target": "host"})
+
+
+VPC = {"vpc_id": "vpc-01234567", "subnet_ids": "subnet-01234567,subnet-89abcdef"}
+CACHE = {
+    "cache": "existing",
+    "cache_url": "valkeys://cache.internal:6379",
+    "cache_security_group_id": "sg-01234567",
+}
+ARN = "arn:aws:sqs:eu-west-1:111122223333:theirs"
+
+
+@pytest.mark.parametrize(
+    ("context", "name"),
+    [
+        ({"vpc_id": VPC["vpc_id"]}, "subnet_ids"),
+        ({"subnet_ids": VPC["subnet_ids"]}, "vpc_id"),
+        ({"queue_arn": ARN}, "dead_letter_queue_arn"),
+        ({**VPC, **CACHE, "cache_name": "theirs"}, "cache_user_id"),
+        ({**VPC, **CACHE, "cache_security_group_id": ""}, "cache_security_group_id"),
+        ({**VPC, "cache": "existing"}, "cache_url"),
+        (CACHE, "vpc_id"),
+        ({**VPC, **CACHE, "cache": "serverless"}, "cache_url"),
+        ({"cache": "serverless", "cache_eviction": "noeviction"}, "cache_eviction"),
+        ({"cache": "serverless", "cache_shards": "2"}, "cache_shards"),
+        ({"powertools": "public", "target": "host"}, "powertools"),
+    ],
+)
+def test_settings_that_need_or_exclude_each_other_stop_the_synth(
+    context: dict[str, str], name: str
+) -> None:
+    with pytest.raises(ConfigInvalid) as invalid:
+        read(context)
+
+    assert invalid.value.name == name
+
+
+def test_a_network_and_a_cache_that_are_there_go_together() -> None:
+    own = read({**VPC, **CACHE, "cache_name": "theirs", "cache_user_id": "worker"}).own
+
+    assert own.subnet_ids.split(",") == ["subnet-01234567", "subnet-89abcdef"]
+    assert own.cache_url == CACHE["cache_url"]
+
+
+def test_provisioned_pollers_are_the_cap_and_decide_what_is_reserved() -> None:
+    config = read({"stage": "prod", "min_pollers": "2", "max_pollers": "5"})
+
+    assert config.max_concurrency == 0
+    assert config.reserved_concurrency == 50
+
+
+def test_a_function_is_made_for_each_handler_that_is_written(tmp_path: Path) -> None:
+    (tmp_path / "recover.py").touch()
+
+    assert available_handlers(tmp_path) == {"recover"}

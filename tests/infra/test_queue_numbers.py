@@ -23,6 +23,8 @@ GOOD = QueueNumbers(
     max_attempts=3,
 )
 
+POLLERS = {"max_concurrency": 0, "min_pollers": 2, "max_pollers": 5}
+
 
 @pytest.mark.parametrize(
     ("changes", "rule", "use"),
@@ -47,6 +49,16 @@ GOOD = QueueNumbers(
         ({"max_concurrency": 1}, "max_concurrency must be between 2 and 1000", 2),
         ({"max_concurrency": 1001}, "max_concurrency must be between 2 and 1000", 1000),
         ({"reserved_concurrency": 9}, "reserved_concurrency must be at least max_concurrency", 10),
+        ({"min_pollers": 2, "max_pollers": 5}, "max_concurrency must be 0 where max_pollers", 0),
+        ({**POLLERS, "min_pollers": 1}, "min_pollers must be between 2 and 200", 2),
+        ({**POLLERS, "min_pollers": 201}, "min_pollers must be between 2 and 200", 200),
+        ({**POLLERS, "min_pollers": 6}, "max_pollers must be between 6 and 2000", 6),
+        ({**POLLERS, "max_pollers": 2001}, "max_pollers must be between 2 and 2000", 2000),
+        (
+            {**POLLERS, "reserved_concurrency": 49},
+            "reserved_concurrency must be at least ten times max_pollers",
+            50,
+        ),
         ({"retention_seconds": 1_209_600}, "retention_seconds must be between 60 and", 1_209_599),
         (
             {"retention_seconds": 180},
@@ -122,6 +134,9 @@ def plausible(draw: st.DrawFn) -> dict[str, int | bool | None]:
         "lease_seconds": draw(st.integers(1, 900)),
         "max_attempts": attempts,
         "fifo": draw(st.booleans()),
+        **draw(
+            st.sampled_from([{}, {}, {"min_pollers": 2, "max_pollers": 3, "max_concurrency": 0}])
+        ),
         "max_receive_count": draw(st.none() | st.integers(attempts, 1001)),
     }
 
@@ -143,8 +158,10 @@ def test_any_numbers_are_refused_or_keep_every_rule_of_the_event_source_mapping(
         assert checked.retention_seconds <= checked.record_ttl_seconds
         assert checked.batch_size <= 10 or checked.batching_window_seconds >= 1
         assert not (checked.fifo and (checked.batching_window_seconds or checked.batch_size > 10))
-        assert 2 <= checked.max_concurrency <= 1000
-        assert checked.max_concurrency <= (checked.reserved_concurrency or checked.max_concurrency)
+        assert checked.provisioned != bool(checked.max_concurrency)
+        assert checked.provisioned or 2 <= checked.max_concurrency <= 1000
+        most = 10 * checked.max_pollers + checked.max_concurrency
+        assert most == checked.most_invocations <= (checked.reserved_concurrency or most)
         assert 5 + checked.max_attempts <= checked.receives <= 1000
 
     check()

@@ -1,4 +1,4 @@
-"""What the deployed function must be, and what it is told."""
+"""What the deployed functions must be, and what they are told."""
 
 from __future__ import annotations
 
@@ -7,76 +7,139 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sekali.settings import Settings
-from tests.infra.synthesized import FUNCTION, GROUP, SERVERLESS, queues, resolved
+from tests.infra.synthesized import FUNCTION, GROUP, MAPPING, SERVERLESS, queues, resolved
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.infra.synthesized import Synthesized
 
 pytestmark = pytest.mark.slow
 
 
-def test_the_worker_is_a_current_python_on_arm64(dev: Synthesized) -> None:
-    function = dev.only(FUNCTION)
+def test_every_function_is_a_current_python_on_arm64(dev: Synthesized, events: Synthesized) -> None:
+    for function in [*dev.of(FUNCTION).values(), *events.of(FUNCTION).values()]:
+        assert function["Runtime"] == "python3.13"
+        assert function["Architectures"] == ["arm64"]
+        assert len(function["Layers"]) == 2
+    assert {one["Handler"] for one in events.of(FUNCTION).values()} == {
+        "handlers.reports.handler",
+        "handlers.invalidate.handler",
+        "handlers.recover.handler",
+    }
 
-    assert function["Runtime"] == "python3.13"
-    assert function["Architectures"] == ["arm64"]
-    assert function["Handler"] == "handlers.reports.handler"
-    assert len(function["Layers"]) == 2
 
-
-def test_the_worker_traces_and_logs_json_into_a_group_that_forgets(
-    dev: Synthesized, prod: Synthesized
+def test_each_function_traces_and_logs_json_into_a_group_that_forgets(
+    events: Synthesized, prod: Synthesized
 ) -> None:
-    for stack, days in ((dev, 7), (prod, 90)):
-        function = stack.only(FUNCTION)
-        (group,) = stack.of("AWS::Logs::LogGroup")
+    for stack, days in ((events, 7), (prod, 90)):
+        groups = {one["LoggingConfig"]["LogGroup"]["Ref"] for one in stack.of(FUNCTION).values()}
 
-        assert function["TracingConfig"] == {"Mode": "Active"}
-        assert function["LoggingConfig"] == {"LogFormat": "JSON", "LogGroup": {"Ref": group}}
-        assert stack.only("AWS::Logs::LogGroup")["RetentionInDays"] == days
+        assert groups == stack.of("AWS::Logs::LogGroup").keys()
+        assert len(groups) == len(stack.of(FUNCTION))
+        for function in stack.of(FUNCTION).values():
+            assert function["TracingConfig"] == {"Mode": "Active"}
+            assert function["LoggingConfig"]["LogFormat"] == "JSON"
+        for group in stack.of("AWS::Logs::LogGroup").values():
+            assert group["RetentionInDays"] == days
 
 
 def test_a_delayed_copy_to_the_own_queue_is_not_taken_for_a_runaway_loop(
     every: Synthesized,
 ) -> None:
-    assert every.only(FUNCTION)["RecursiveLoop"] == "Allow"
+    assert every.worker()["RecursiveLoop"] == "Allow"
 
 
-def test_the_only_function_of_the_stack_is_ours(every: Synthesized) -> None:
+def test_all_functions_of_the_stack_are_ours(every: Synthesized) -> None:
     """A custom resource of the CDK would bring a function with permissions of its own."""
-    kinds = [resource["Type"] for resource in every.resources.values()]
+    kinds = {resource["Type"] for resource in every.resources.values()}
 
-    assert kinds.count(FUNCTION) == 1
     assert not [kind for kind in kinds if kind.startswith(("Custom::", "AWS::CloudFormation"))]
+    assert all(one["Handler"].startswith("handlers.") for one in every.of(FUNCTION).values())
 
 
-def test_the_environment_of_each_function_is_valid_for_the_library(every: Synthesized) -> None:
-    for function in every.of(FUNCTION).values():
-        environment = {
-            name: resolved(value, every.resources)
-            for name, value in function["Environment"]["Variables"].items()
-        }
+def test_a_mapping_calls_the_snapshots_alias_where_there_are_snapshots(
+    hardened: Synthesized, dev: Synthesized
+) -> None:
+    alias = hardened.only(MAPPING)["FunctionName"]["Ref"]
+    (function,) = [name for name, one in dev.of(FUNCTION).items() if "reports" in one["Handler"]]
 
-        settings = Settings.from_env(environment)
+    assert hardened.worker()["SnapStart"] == {"ApplyOn": "PublishedVersions"}
+    assert hardened.resources[alias]["Type"] == "AWS::Lambda::Alias"
+    assert dev.only(MAPPING)["FunctionName"] == {"Fn::GetAtt": [function, "Arn"]}
+    assert "SnapStart" not in dev.worker()
 
-        source, _ = queues(every)
-        assert settings.for_worker()
-        assert settings.visibility_seconds == source["VisibilityTimeout"]
-        assert settings.retention_seconds == source["MessageRetentionPeriod"]
-        assert settings.cache_url.startswith("valkeys://")
-        assert environment["POWERTOOLS_METRICS_NAMESPACE"] == "Sekali"
-        assert environment["REPORTS_DATA_BUCKET"] == settings.results_bucket
+
+def test_an_object_that_changes_and_a_clock_call_their_functions(events: Synthesized) -> None:
+    rules = list(events.of("AWS::Events::Rule").values())
+    (changed,) = [one for one in rules if "EventPattern" in one]
+    (clock,) = [one for one in rules if "ScheduleExpression" in one]
+
+    assert changed["EventPattern"]["detail-type"] == ["Object Created", "Object Deleted"]
+    assert changed["EventPattern"]["detail"]["object"] == {"key": [{"prefix": "flights/"}]}
+    assert clock["ScheduleExpression"] == "rate(1 hour)"
+    for rule in rules:
+        (target,) = rule["Targets"]
+        assert target["DeadLetterConfig"]
+    for config in events.of("AWS::Lambda::EventInvokeConfig").values():
+        assert config["DestinationConfig"]["OnFailure"]
+        assert config["MaximumEventAgeInSeconds"] == 3600
+
+
+def test_the_environment_of_each_function_is_valid_for_the_library(
+    every_or_own: Synthesized, events: Synthesized
+) -> None:
+    for stack in (every_or_own, events):
+        for function in stack.of(FUNCTION).values():
+            environment = {
+                name: resolved(value, stack.resources)
+                for name, value in function["Environment"]["Variables"].items()
+            }
+
+            settings = Settings.from_env(environment)
+
+            assert settings.cache_url.startswith("valkeys://")
+            assert environment["POWERTOOLS_METRICS_NAMESPACE"] == "Sekali"
+            assert environment["REPORTS_DATA_BUCKET"] == settings.results_bucket
+
+
+def test_the_worker_is_told_the_numbers_of_its_queue(every_or_own: Synthesized) -> None:
+    variables = every_or_own.worker()["Environment"]["Variables"]
+    environment = {
+        name: resolved(value, every_or_own.resources) for name, value in variables.items()
+    }
+    source, _ = queues(every_or_own)
+
+    settings = Settings.from_env(environment)
+
+    assert settings.for_worker()
+    assert settings.visibility_seconds == source["VisibilityTimeout"]
+    assert settings.retention_seconds == source["MessageRetentionPeriod"]
+    assert settings.fifo == source.get("FifoQueue", False)
 
 
 def test_the_environment_signs_for_the_cache_that_is_deployed(
     dev: Synthesized, serverless: Synthesized, host: Synthesized
 ) -> None:
-    node_based = dev.only(FUNCTION)["Environment"]["Variables"]
-    without_nodes = serverless.only(FUNCTION)["Environment"]["Variables"]
+    node_based = dev.worker()["Environment"]["Variables"]
+    without_nodes = serverless.worker()["Environment"]["Variables"]
 
     assert node_based["SEKALI_CACHE_NAME"] == dev.only(GROUP)["ReplicationGroupId"]
     assert node_based["SEKALI_CACHE_SERVERLESS"] == node_based["SEKALI_CACHE_CLUSTER"] == "false"
     assert without_nodes["SEKALI_CACHE_NAME"] == serverless.only(SERVERLESS)["ServerlessCacheName"]
     assert without_nodes["SEKALI_CACHE_SERVERLESS"] == "true"
     assert without_nodes["SEKALI_CACHE_CLUSTER"] == "true"
-    assert "SEKALI_CACHE_IAM_USER" not in host.only(FUNCTION)["Environment"]["Variables"]
+    assert "SEKALI_CACHE_IAM_USER" not in host.worker()["Environment"]["Variables"]
+
+
+def test_the_public_layer_of_powertools_takes_the_place_of_our_own_copy(
+    variant: Callable[[str], Synthesized],
+) -> None:
+    pollers = variant("pollers")
+    template = pollers.text
+    packages = {entry.name for entry in (pollers.assets()["vendor"] / "python").iterdir()}
+
+    assert "/aws/service/powertools/python/arm64/python3.13/3.37.0" in template
+    assert len(pollers.worker()["Layers"]) == 3
+    assert "redis" in packages
+    assert not packages & {"aws_lambda_powertools", "aws_xray_sdk", "jmespath", "wrapt"}

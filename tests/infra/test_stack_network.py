@@ -72,9 +72,40 @@ def test_the_worker_leaves_for_the_cache_and_for_https_only(every: Synthesized) 
 def test_worker_and_cache_stand_in_isolated_subnets_of_two_zones(every: Synthesized) -> None:
     subnets = [{"Ref": logical_id} for logical_id in every.of("AWS::EC2::Subnet")]
 
-    assert every.only(FUNCTION)["VpcConfig"]["SubnetIds"] == subnets
+    for function in every.of(FUNCTION).values():
+        assert function["VpcConfig"]["SubnetIds"] == subnets
     assert len(subnets) == 2
     for cache in every.of("AWS::ElastiCache::SubnetGroup").values():
         assert cache["SubnetIds"] == subnets
     for cache in every.of(SERVERLESS).values():
         assert cache["SubnetIds"] == subnets
+
+
+def test_a_network_that_is_there_gets_security_rules_and_nothing_else(
+    own: Synthesized,
+) -> None:
+    kinds = {
+        resource["Type"]
+        for resource in own.resources.values()
+        if resource["Type"].startswith(("AWS::EC2", "AWS::ElastiCache"))
+    }
+    (ingress,) = own.of("AWS::EC2::SecurityGroupIngress").values()
+    worker = security_group(own, "The worker functions")
+
+    assert kinds == {
+        "AWS::EC2::SecurityGroup",
+        "AWS::EC2::SecurityGroupEgress",
+        "AWS::EC2::SecurityGroupIngress",
+    }
+    assert ingress["GroupId"] == "sg-0123456789abcdef0"
+    assert group(ingress["SourceSecurityGroupId"]) == worker
+    assert (ingress["FromPort"], ingress["ToPort"]) == (6379, 6380)
+    for function in own.of(FUNCTION).values():
+        assert function["VpcConfig"]["SubnetIds"] == [
+            "subnet-0123456789abcdef0",
+            "subnet-0123456789abcdef1",
+        ]
+    (to_cache,) = own.of("AWS::EC2::SecurityGroupEgress").values()
+    assert to_cache["DestinationSecurityGroupId"] == "sg-0123456789abcdef0"
+    (elsewhere,) = own.of("AWS::EC2::SecurityGroup")[worker]["SecurityGroupEgress"]
+    assert (elsewhere["FromPort"], elsewhere["ToPort"]) == (443, 443)

@@ -1,57 +1,175 @@
-"""What the worker may do: listed here a second time, so that no grant slips in."""
+"""What each function may do, and the code that does it: no grant slips in, none stays behind."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.infra.synthesized import FUNCTION, GROUP, SERVERLESS, as_list, resolved, statements
+from tests.infra.synthesized import (
+    GROUP,
+    ROOT,
+    SERVERLESS,
+    as_list,
+    resolved,
+    statements,
+)
 
 if TYPE_CHECKING:
     from tests.infra.synthesized import Synthesized
 
 pytestmark = pytest.mark.slow
 
-# Which action of the role belongs to which resources; the code path beside it needs it.
-GRANTS = {
-    "WriteLogs": {"logs:CreateLogStream", "logs:PutLogEvents"},
-    "SendTraces": {"xray:PutTelemetryRecords", "xray:PutTraceSegments"},
-    "JoinNetwork": {
-        "ec2:AssignPrivateIpAddresses",
-        "ec2:CreateNetworkInterface",
-        "ec2:DeleteNetworkInterface",
-        "ec2:DescribeNetworkInterfaces",
-        "ec2:DescribeSubnets",
-        "ec2:UnassignPrivateIpAddresses",
+LIBRARY = "layers/sekali/python/sekali"
+HANDLERS = ("reports", "invalidate", "recover")
+
+
+@dataclass(frozen=True)
+class Need:
+    """Why an action is allowed: the text in the file that makes the call, or who else makes it."""
+
+    file: str = ""
+    text: str = ""
+    by: str = ""
+
+
+LAMBDA = Need(by="Lambda itself, with the function's role")
+MAPPING = Need(by="the event source mapping, with the function's role")
+KMS = Need(by="the encrypted service, with the caller's rights")
+
+NEEDS: dict[tuple[str, str], Need] = {
+    ("WriteLogs", "logs:CreateLogStream"): LAMBDA,
+    ("WriteLogs", "logs:PutLogEvents"): LAMBDA,
+    ("SendTraces", "xray:PutTelemetryRecords"): LAMBDA,
+    ("SendTraces", "xray:PutTraceSegments"): LAMBDA,
+    **{
+        ("JoinNetwork", f"ec2:{action}"): LAMBDA
+        for action in (
+            "AssignPrivateIpAddresses",
+            "CreateNetworkInterface",
+            "DeleteNetworkInterface",
+            "DescribeNetworkInterfaces",
+            "DescribeSubnets",
+            "UnassignPrivateIpAddresses",
+        )
     },
-    "ReadQueue": {"sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"},
-    "DeferMessages": {"sqs:ChangeMessageVisibility", "sqs:SendMessage"},
-    "SendDeadLetters": {"sqs:SendMessage"},
-    "KeepResults": {"dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"},
-    "ReadFlights": {"s3:GetObject"},
-    "KeepLargeResults": {"s3:GetObject", "s3:PutObject"},
-    "ReadPayloads": {"s3:GetObject"},
-    "TellMissingFromForbidden": {"s3:ListBucket"},
-    "ConnectToCache": {"elasticache:Connect"},
+    ("ReadQueue", "sqs:DeleteMessage"): MAPPING,
+    ("ReadQueue", "sqs:GetQueueAttributes"): MAPPING,
+    ("ReadQueue", "sqs:ReceiveMessage"): MAPPING,
+    ("DeferMessages", "sqs:SendMessage"): Need(f"{LIBRARY}/outbox.py", "send_message_batch("),
+    ("DeferMessages", "sqs:ChangeMessageVisibility"): Need(
+        f"{LIBRARY}/outbox.py", "change_message_visibility"
+    ),
+    ("SendDeadLetters", "sqs:SendMessage"): Need(f"{LIBRARY}/outbox.py", "send_message_batch("),
+    ("KeepResults", "dynamodb:BatchGetItem"): Need(f"{LIBRARY}/table.py", "batch_get_item("),
+    ("KeepResults", "dynamodb:PutItem"): Need(f"{LIBRARY}/table.py", ".put_item"),
+    ("KeepResults", "dynamodb:UpdateItem"): Need(f"{LIBRARY}/table.py", ".update_item"),
+    ("FindPending", "dynamodb:Scan"): Need(f"{LIBRARY}/table.py", ".scan("),
+    ("KeepLargeResults", "s3:GetObject"): Need(f"{LIBRARY}/large_results.py", "get_object("),
+    ("KeepLargeResults", "s3:PutObject"): Need(f"{LIBRARY}/large_results.py", "put_object("),
+    ("ReadPayloads", "s3:GetObject"): Need(f"{LIBRARY}/payload_bucket.py", "get_object("),
+    ("ReadFlights", "s3:GetObject"): Need("handlers/reports.py", "get_object("),
+    ("TellMissingFromForbidden", "s3:ListBucket"): Need("handlers/reports.py", "NoSuchKey"),
+    ("ConnectToCache", "elasticache:Connect"): Need(f"{LIBRARY}/iam.py", "connect"),
+    ("KeepUndelivered", "sqs:SendMessage"): LAMBDA,
+    **{
+        ("UseKey", f"kms:{action}"): KMS
+        for action in (
+            "Decrypt",
+            "DescribeKey",
+            "Encrypt",
+            "GenerateDataKey",
+            "ReEncryptFrom",
+            "ReEncryptTo",
+        )
+    },
 }
-# Lambda's own needs, which know no resources.
-WITHOUT_RESOURCES = {"SendTraces", "JoinNetwork"}
+COMMON = {"WriteLogs", "SendTraces", "JoinNetwork", "ConnectToCache"}
+SIDS = {
+    "reports": COMMON
+    | {
+        "ReadQueue",
+        "DeferMessages",
+        "SendDeadLetters",
+        "KeepResults",
+        "KeepLargeResults",
+        "ReadPayloads",
+        "ReadFlights",
+        "TellMissingFromForbidden",
+    },
+    "invalidate": COMMON | {"KeepUndelivered"},
+    "recover": COMMON | {"KeepUndelivered", "FindPending"},
+}
+# What knows no resources.
+WITHOUT_RESOURCES = {"SendTraces", "JoinNetwork", "JoinNetworkFromCode"}
 
 
-def test_the_role_may_do_what_is_listed_here_and_nothing_else(dev: Synthesized) -> None:
-    granted = {one["Sid"]: set(as_list(one["Action"])) for one in statements(dev)}
+@pytest.mark.parametrize("handler", HANDLERS)
+def test_each_role_may_do_what_is_listed_here_and_nothing_else(
+    handler: str, events: Synthesized
+) -> None:
+    granted = allowed(events, handler)
 
-    assert granted == GRANTS
+    expected = {(sid, action) for sid, action in NEEDS if sid in SIDS[handler]}
+
+    assert granted == expected
+
+
+@pytest.mark.parametrize(("sid", "action"), NEEDS)
+def test_each_grant_names_a_code_path_that_is_still_there(sid: str, action: str) -> None:
+    """A grant outlives the call that needed it: nothing fails when the call is removed."""
+    need = NEEDS[sid, action]
+
+    if not need.by:
+        assert need.text in (ROOT / need.file).read_text(encoding="utf-8")
+
+
+# A call on a client: of an item, an object or a message, or through a whole table.
+CALLS = re.compile(
+    r"\b_?(?:client|s3|sqs)(?:\(\))?"
+    r"\.(\w+_(?:items?|objects?(?:_v2)?|messages?|visibility)(?:_batch)?|scan|query)[(,]"
+)
+
+
+def test_each_call_of_the_library_and_the_handlers_has_a_grant() -> None:
+    """The other way round: a new call would be refused, in production first."""
+    called = {
+        call
+        for folder in (ROOT / LIBRARY, ROOT / "handlers")
+        for file in folder.rglob("*.py")
+        for call in CALLS.findall(file.read_text(encoding="utf-8"))
+    }
+    granted = {action.partition(":")[2] for _, action in NEEDS}
+
+    # Batches need the right of the single call; the producer sends with its own program's role.
+    unknown = {pascal(name.removesuffix("_batch")) for name in called} - granted
+
+    assert len(called) >= 8
+    assert unknown == set()
 
 
 def test_no_action_has_a_wildcard_and_a_resource_only_where_there_is_none_to_name(
-    every: Synthesized,
+    every_or_own: Synthesized, events: Synthesized
 ) -> None:
-    for statement in statements(every):
-        assert not [action for action in as_list(statement["Action"]) if "*" in action]
-        if statement["Sid"] not in WITHOUT_RESOURCES:
-            assert "*" not in as_list(statement["Resource"])
+    for stack, handler in (
+        (every_or_own, "reports"),
+        *((events, handler) for handler in HANDLERS),
+    ):
+        for statement in statements(stack, handler):
+            assert not [action for action in as_list(statement["Action"]) if "*" in action]
+            if statement["Sid"] not in WITHOUT_RESOURCES:
+                assert "*" not in as_list(statement["Resource"])
+
+
+def test_code_cannot_use_what_lambda_may_do_with_network_interfaces(events: Synthesized) -> None:
+    for handler in HANDLERS:
+        (denied,) = [one for one in statements(events, handler) if one["Effect"] == "Deny"]
+        (given,) = [one for one in statements(events, handler) if one["Sid"] == "JoinNetwork"]
+
+        assert denied["Action"] == given["Action"]
+        assert denied["Condition"] == {"Null": {"lambda:SourceFunctionArn": "false"}}
 
 
 def test_objects_are_reached_under_three_prefixes_only(dev: Synthesized) -> None:
@@ -66,9 +184,25 @@ def test_objects_are_reached_under_three_prefixes_only(dev: Synthesized) -> None
     assert resources["ReadPayloads"].endswith("/payloads/*")
 
 
-def test_nothing_is_granted_by_a_managed_policy(every: Synthesized) -> None:
-    assert "ManagedPolicyArns" not in every.only("AWS::IAM::Role")
-    assert len(every.of("AWS::IAM::Policy")) == 1
+def test_the_key_is_used_through_the_services_that_it_encrypts_only(hardened: Synthesized) -> None:
+    (statement,) = [one for one in statements(hardened) if one["Sid"] == "UseKey"]
+    (key,) = hardened.of("AWS::KMS::Key")
+    services = statement["Condition"]["StringEquals"]["kms:ViaService"]
+
+    assert allowed(hardened, "reports") >= {pair for pair in NEEDS if pair[0] == "UseKey"}
+    assert statement["Resource"] == {"Fn::GetAtt": [key, "Arn"]}
+    assert [resolved(one, hardened.resources).partition(".")[0] for one in services] == [
+        "dynamodb",
+        "s3",
+        "sqs",
+    ]
+
+
+def test_nothing_is_granted_by_a_managed_policy(every_or_own: Synthesized) -> None:
+    roles = every_or_own.of("AWS::IAM::Role")
+
+    assert not [role for role in roles.values() if "ManagedPolicyArns" in role]
+    assert len(every_or_own.of("AWS::IAM::Policy")) == len(roles)
 
 
 def test_the_worker_connects_as_its_own_user_to_its_own_cache(
@@ -77,7 +211,7 @@ def test_the_worker_connects_as_its_own_user_to_its_own_cache(
     for stack in (dev, serverless):
         (statement,) = [one for one in statements(stack) if one["Sid"] == "ConnectToCache"]
         (user,) = stack.of("AWS::ElastiCache::User")
-        name = stack.only(FUNCTION)["Environment"]["Variables"]["SEKALI_CACHE_NAME"]
+        name = stack.worker()["Environment"]["Variables"]["SEKALI_CACHE_NAME"]
 
         granted = {resolved(arn, stack.resources) for arn in statement["Resource"]}
 
@@ -88,3 +222,29 @@ def test_the_worker_connects_as_its_own_user_to_its_own_cache(
         }
         assert granted == {f"{user.lower()}.example.com", *caches}
         assert len(caches) == 1
+
+
+def test_the_worker_connects_to_a_cache_that_was_there_before(own: Synthesized) -> None:
+    (statement,) = [one for one in statements(own) if one["Sid"] == "ConnectToCache"]
+
+    granted = {resolved(arn, own.resources) for arn in statement["Resource"]}
+
+    assert granted == {
+        "arn:partition:elasticache:region:accountid:replicationgroup:theirs",
+        "arn:partition:elasticache:region:accountid:user:worker",
+    }
+
+
+def allowed(stack: Synthesized, handler: str) -> set[tuple[str, str]]:
+    """Each action that a role may do, with the name of its statement."""
+    return {
+        (statement["Sid"], action)
+        for statement in statements(stack, handler)
+        if statement["Effect"] == "Allow"
+        for action in as_list(statement["Action"])
+    }
+
+
+def pascal(name: str) -> str:
+    """Write an operation of boto3 as its action is called."""
+    return "".join(part.capitalize() for part in name.split("_"))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.infra.synthesized import FUNCTION, MAPPING, queues, resolved
+from tests.infra.synthesized import MAPPING, QUEUE, queues, resolved
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,7 @@ FOURTEEN_DAYS_SECONDS = 1_209_600
 
 def test_a_message_stays_hidden_for_six_timeouts_and_the_window(every: Synthesized) -> None:
     source, _ = queues(every)
-    function, mapping = every.only(FUNCTION), every.only(MAPPING)
+    function, mapping = every.worker(), every.only(MAPPING)
 
     least = 6 * function["Timeout"] + mapping.get("MaximumBatchingWindowInSeconds", 0)
 
@@ -32,7 +32,7 @@ def test_failed_messages_alone_go_back_and_events_are_counted(every: Synthesized
 
     assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     assert mapping["MetricsConfig"] == {"Metrics": ["EventCount"]}
-    assert every.only(FUNCTION)["Environment"]["Variables"]["SEKALI_PARTIAL_BATCH"] == "true"
+    assert every.worker()["Environment"]["Variables"]["SEKALI_PARTIAL_BATCH"] == "true"
 
 
 def test_a_large_batch_has_a_window(variant: Callable[[str], Synthesized]) -> None:
@@ -42,11 +42,15 @@ def test_a_large_batch_has_a_window(variant: Callable[[str], Synthesized]) -> No
 
 
 def test_pollers_are_capped_within_what_is_reserved(every: Synthesized, prod: Synthesized) -> None:
-    cap = every.only(MAPPING)["ScalingConfig"]["MaximumConcurrency"]
-    reserved = every.only(FUNCTION).get("ReservedConcurrentExecutions")
+    mapping = every.only(MAPPING)
+    pollers = mapping.get("ProvisionedPollerConfig", {}).get("MaximumPollers", 0)
+    cap = mapping.get("ScalingConfig", {}).get("MaximumConcurrency", 0)
+    reserved = every.worker().get("ReservedConcurrentExecutions")
 
-    assert 2 <= cap <= (reserved or 1000)
-    assert prod.only(FUNCTION)["ReservedConcurrentExecutions"] == 50
+    # Each provisioned poller invokes up to ten at once; the two exclude each other.
+    assert bool(pollers) != bool(cap)
+    assert 2 <= cap + pollers * 10 <= (reserved or 1000)
+    assert prod.worker()["ReservedConcurrentExecutions"] == 50
 
 
 def test_dead_letters_outlive_the_messages_of_their_queue(every: Synthesized) -> None:
@@ -69,7 +73,7 @@ def test_only_the_source_may_send_its_dead_letters_there(every: Synthesized) -> 
 
 def test_the_receive_count_is_a_backstop_above_the_workers_attempts(every: Synthesized) -> None:
     source, _ = queues(every)
-    variables = every.only(FUNCTION)["Environment"]["Variables"]
+    variables = every.worker()["Environment"]["Variables"]
 
     least = 5 + int(variables["SEKALI_MAX_ATTEMPTS"])
 
@@ -89,8 +93,16 @@ def test_fifo_queues_come_in_pairs_and_their_mapping_has_no_window(fifo: Synthes
     assert source["RedrivePolicy"]["maxReceiveCount"] == 5 + 3 + 30 + 12
 
 
-def test_queues_are_encrypted(every: Synthesized) -> None:
-    assert all(queue["SqsManagedSseEnabled"] for queue in queues(every))
+def test_queues_are_encrypted_with_a_key_of_aws_or_the_own_one(
+    every: Synthesized, hardened: Synthesized
+) -> None:
+    for queue in queues(every):
+        assert queue.get("SqsManagedSseEnabled") or queue["KmsMasterKeyId"]
+
+    (key,) = hardened.of("AWS::KMS::Key")
+
+    for queue in queues(hardened):
+        assert queue["KmsMasterKeyId"] == {"Fn::GetAtt": [key, "Arn"]}
 
 
 def test_queues_and_bucket_refuse_plain_http(every: Synthesized) -> None:
@@ -104,4 +116,4 @@ def test_queues_and_bucket_refuse_plain_http(every: Synthesized) -> None:
         and statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
     ]
 
-    assert len(refusals) == len(policies) == 3
+    assert len(refusals) == len(policies) == 1 + len(every.of(QUEUE))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.infra.synthesized import BUCKET, FUNCTION, GROUP, TABLE
+from tests.infra.synthesized import BUCKET, GROUP, TABLE, queues
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +34,30 @@ def test_a_production_cache_survives_the_loss_of_a_node(prod: Synthesized) -> No
     assert group_of_nodes["MultiAZEnabled"] is True
 
 
+def test_a_cache_in_cluster_mode_has_shards_that_fail_over_and_refuses_what_it_cannot_hold(
+    hardened: Synthesized,
+) -> None:
+    group_of_nodes = hardened.only(GROUP)
+    parameters = hardened.only("AWS::ElastiCache::ParameterGroup")
+
+    assert (group_of_nodes["NumNodeGroups"], group_of_nodes["ReplicasPerNodeGroup"]) == (2, 1)
+    assert group_of_nodes["AutomaticFailoverEnabled"] is True
+    assert group_of_nodes["MultiAZEnabled"] is True
+    assert parameters["Properties"] == {"maxmemory-policy": "noeviction", "cluster-enabled": "yes"}
+    assert hardened.worker()["Environment"]["Variables"]["SEKALI_CACHE_CLUSTER"] == "true"
+    assert "+cluster|slots" in hardened.only("AWS::ElastiCache::User")["AccessString"].split()
+
+
+def test_an_own_key_encrypts_everything_that_is_kept(hardened: Synthesized) -> None:
+    (key,) = hardened.of("AWS::KMS::Key")
+    table = hardened.only(TABLE)["SSESpecification"]
+
+    assert hardened.only("AWS::KMS::Key")["EnableKeyRotation"] is True
+    assert table["KMSMasterKeyId"] == {"Fn::GetAtt": [key, "Arn"]}
+    assert hardened.only(GROUP)["KmsKeyId"] == {"Ref": key}
+    assert hardened.policies("AWS::KMS::Key") == {key: "Retain"}
+
+
 def test_the_only_user_of_the_cache_signs_and_cannot_administer(dev: Synthesized) -> None:
     user = dev.only("AWS::ElastiCache::User")
     (logical_id,) = dev.of("AWS::ElastiCache::User")
@@ -41,7 +65,11 @@ def test_the_only_user_of_the_cache_signs_and_cannot_administer(dev: Synthesized
 
     assert user["AuthenticationMode"] == {"Type": "iam"}
     assert user["UserId"] == user["UserName"] == user["UserId"].lower()
-    assert "-@dangerous" in user["AccessString"]
+    rights = user["AccessString"].split()
+    resources = ["~{sekali:*", "~sekali:*", "&sekali:*"]
+    assert rights[:6] == ["on", "resetchannels", *resources, "-@all"]
+    assert {"+evalsha", "+eval", "+hmget"} <= set(rights[6:])
+    assert all(re.fullmatch(r"\+[a-z|]+", right) for right in rights[6:])
     assert dev.only("AWS::ElastiCache::UserGroup")["UserIds"] == [{"Ref": logical_id}]
     assert dev.only(GROUP)["UserGroupIds"] == [{"Ref": users}]
 
@@ -50,7 +78,7 @@ def test_the_only_user_of_the_cache_signs_and_cannot_administer(dev: Synthesized
 def test_names_of_the_cache_fit_into_what_elasticache_takes(
     name: str, variant: Callable[[str], Synthesized]
 ) -> None:
-    variables = variant(name).only(FUNCTION)["Environment"]["Variables"]
+    variables = variant(name).worker()["Environment"]["Variables"]
 
     for variable in ("SEKALI_CACHE_NAME", "SEKALI_CACHE_IAM_USER"):
         assert re.fullmatch(r"[a-z](-?[a-z0-9]){0,39}", variables[variable])
@@ -74,12 +102,17 @@ def test_the_bucket_is_closed_and_encrypted_and_remembers(every: Synthesized) ->
     assert len(bucket["PublicAccessBlockConfiguration"]) == 4
     assert bucket["VersioningConfiguration"] == {"Status": "Enabled"}
     (encryption,) = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
-    assert encryption["ServerSideEncryptionByDefault"] == {"SSEAlgorithm": "AES256"}
+    own_key = bool(every.of("AWS::KMS::Key"))
+    algorithm = encryption["ServerSideEncryptionByDefault"]["SSEAlgorithm"]
+    assert algorithm == ("aws:kms" if own_key else "AES256")
+    assert bucket["NotificationConfiguration"] == {
+        "EventBridgeConfiguration": {"EventBridgeEnabled": True}
+    }
 
 
 def test_a_large_result_outlives_its_record_but_not_for_ever(every: Synthesized) -> None:
     rules = every.only(BUCKET)["LifecycleConfiguration"]["Rules"]
-    variables = every.only(FUNCTION)["Environment"]["Variables"]
+    variables = every.worker()["Environment"]["Variables"]
 
     (days,) = [one["ExpirationInDays"] for one in rules if one.get("Prefix") == "results/"]
 
@@ -88,9 +121,7 @@ def test_a_large_result_outlives_its_record_but_not_for_ever(every: Synthesized)
 
 def test_a_large_payload_outlives_its_message_in_both_queues(every: Synthesized) -> None:
     rules = every.only(BUCKET)["LifecycleConfiguration"]["Rules"]
-    kept_seconds = [
-        queue["MessageRetentionPeriod"] for queue in every.of("AWS::SQS::Queue").values()
-    ]
+    kept_seconds = [queue["MessageRetentionPeriod"] for queue in queues(every)]
 
     (days,) = [one["ExpirationInDays"] for one in rules if one.get("Prefix") == "payloads/"]
 

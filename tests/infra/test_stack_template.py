@@ -36,7 +36,7 @@ def test_the_host_differs_in_architecture_python_and_signing_only(
         r"Architectures|Runtime|CompatibleRuntimes"  # What it runs on,
         r"|Vendor\w*/Properties/Content/S3Key"  # the wheels for that,
         r"|CacheUser|SEKALI_CACHE_(IAM_USER|NAME|SERVERLESS)|UserGroupIds"  # and the signature.
-        r"|WorkerRoleDefaultPolicy"
+        r"|RoleDefaultPolicy"
     )
     assert [path for path in sorted(different) if not allowed.search(path)] == []
     assert {one["Sid"] for one in statements(dev)} - {one["Sid"] for one in statements(host)} == {

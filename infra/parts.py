@@ -1,0 +1,197 @@
+"""The parts whose making asks for a choice of the config, so that the stack reads without an if."""
+
+from typing import Final
+
+from aws_cdk import Acknowledgment, Duration, RemovalPolicy, Stack, Validations
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_sqs as sqs
+
+from infra.cache import Cache, ExistingCache, Nodes, SharedCache
+from infra.cache_access import access_string
+from infra.config import Config
+from infra.functions import Surroundings
+from infra.layers import handlers_code, library_layer, powertools_layer, vendor_layer
+from infra.network import Network
+from infra.queue_numbers import DEAD_LETTER_RETENTION_SECONDS, QueueNumbers
+from infra.queue_worker import Queues
+from infra.storage import Storage
+
+NAMESPACE: Final = "sekali"
+SERVICE: Final = "flight-reports"
+LOG_RETENTION: Final = {7: logs.RetentionDays.ONE_WEEK, 90: logs.RetentionDays.THREE_MONTHS}
+
+
+def removal_policy(config: Config) -> RemovalPolicy:
+    """Decide what becomes of data when its resource leaves the stack."""
+    return RemovalPolicy.RETAIN if config.stage.keep_data else RemovalPolicy.DESTROY
+
+
+def encryption_key(stack: Stack, config: Config) -> kms.Key | None:
+    """Make the key of everything that is kept, or none: then keys of AWS do it."""
+    if config.encryption == "managed":
+        return None
+    return kms.Key(
+        stack,
+        "Key",
+        description="Sekali: queues, table, bucket and cache",
+        enable_key_rotation=True,
+        # Whatever was encrypted with it is lost with it.
+        removal_policy=removal_policy(config),
+    )
+
+
+def network(stack: Stack, config: Config) -> Network:
+    """Make the network, or the security groups inside the user's."""
+    return Network(
+        stack,
+        "Network",
+        existing_vpc_id=config.own.vpc_id,
+        existing_subnet_ids=[one for one in config.own.subnet_ids.split(",") if one],
+        cache_security_group_id=config.own.cache_security_group_id,
+    )
+
+
+def shared_cache(
+    stack: Stack, config: Config, *, network: Network, key: kms.IKey | None
+) -> SharedCache:
+    """Make the cache, or describe the user's."""
+    if config.cache == "existing":
+        return ExistingCache.of(
+            stack,
+            url=config.own.cache_url,
+            name=config.own.cache_name,
+            user_id=config.own.cache_user_id,
+            cluster=config.cache_shards > 0,
+        )
+    cluster = config.cache == "serverless" or config.cache_shards > 0
+    return Cache(
+        stack,
+        "Cache",
+        kind=config.cache,
+        nodes=Nodes(
+            shards=config.cache_shards,
+            per_shard=config.stage.cache_nodes,
+            type=config.stage.cache_node_type,
+        ),
+        eviction=config.cache_eviction,
+        access=access_string(namespace=NAMESPACE, cluster=cluster)
+        if config.platform.cache_iam
+        else None,
+        subnet_ids=network.subnet_ids,
+        security_group=network.cache,
+        encryption_key=key,
+    )
+
+
+def existing_queues(stack: Stack, config: Config) -> Queues | None:
+    """Describe the user's queues, where there are any."""
+    if not config.own.queue_arn:
+        return None
+    return Queues(
+        queue=sqs.Queue.from_queue_arn(stack, "Queue", config.own.queue_arn),
+        dead_letters=sqs.Queue.from_queue_arn(
+            stack, "DeadLetters", config.own.dead_letter_queue_arn
+        ),
+    )
+
+
+def queue_numbers(config: Config) -> QueueNumbers:
+    """Check the numbers of the worker's queue against each other."""
+    return QueueNumbers(
+        timeout_seconds=config.timeout_seconds,
+        batch_size=config.batch_size,
+        batching_window_seconds=config.batching_window_seconds,
+        max_concurrency=config.max_concurrency,
+        reserved_concurrency=config.reserved_concurrency,
+        min_pollers=config.min_pollers,
+        max_pollers=config.max_pollers,
+        retention_seconds=config.retention_seconds,
+        record_ttl_seconds=config.record_ttl_seconds,
+        lease_seconds=config.lease_seconds,
+        max_attempts=config.max_attempts,
+        max_receive_count=config.max_receive_count or None,
+        fifo=config.fifo,
+    )
+
+
+def surroundings(stack: Stack, config: Config, *, network: Network) -> Surroundings:
+    """Pack code and layers, once for all functions."""
+    runtime = lambda_.Runtime(
+        f"python{config.platform.python}",
+        lambda_.RuntimeFamily.PYTHON,
+        supports_snap_start=config.platform.python != "3.11",
+    )
+    architecture = (
+        lambda_.Architecture.ARM_64
+        if config.platform.architecture == "arm64"
+        else lambda_.Architecture.X86_64
+    )
+    public = config.powertools == "public"
+    layers: list[lambda_.ILayerVersion] = [
+        library_layer(stack, "Library", runtime=runtime, architecture=architecture),
+        vendor_layer(
+            stack,
+            "Vendor",
+            platform=config.platform,
+            without_powertools=public,
+            runtime=runtime,
+            architecture=architecture,
+        ),
+    ]
+    if public:
+        layers.append(powertools_layer(stack, "Powertools", platform=config.platform))
+    return Surroundings(
+        code=handlers_code(),
+        runtime=runtime,
+        architecture=architecture,
+        layers=layers,
+        log_retention=LOG_RETENTION[config.stage.log_retention_days],
+        removal_policy=removal_policy(config),
+        snap_start=config.snap_start,
+        vpc=network.vpc,
+        subnets=network.subnets,
+        security_groups=[network.worker],
+    )
+
+
+def environment(config: Config, *, cache: SharedCache, storage: Storage) -> dict[str, str]:
+    """Tell the functions where everything is; QueueWorker adds what it derives."""
+    variables = {
+        "SEKALI_NAMESPACE": NAMESPACE,
+        "SEKALI_SERVICE": SERVICE,
+        "SEKALI_CACHE_URL": cache.url,
+        "SEKALI_CACHE_CLUSTER": str(cache.cluster).lower(),
+        "SEKALI_TABLE_NAME": storage.table.table_name,
+        "SEKALI_RESULTS_BUCKET": storage.bucket.bucket_name,
+        "SEKALI_DURABLE_MODE": "recorded",
+        "SEKALI_LEASE_SECONDS": str(config.lease_seconds),
+        "SEKALI_RECORD_TTL_SECONDS": str(config.record_ttl_seconds),
+        "REPORTS_DATA_BUCKET": storage.bucket.bucket_name,
+        "POWERTOOLS_SERVICE_NAME": SERVICE,
+        "POWERTOOLS_METRICS_NAMESPACE": "Sekali",
+        "POWERTOOLS_LOG_LEVEL": "INFO",
+    }
+    if cache.user_id:
+        variables["SEKALI_CACHE_IAM_USER"] = cache.user_id
+        variables["SEKALI_CACHE_NAME"] = cache.name
+        variables["SEKALI_CACHE_SERVERLESS"] = str(cache.serverless).lower()
+    return variables
+
+
+def undelivered(stack: Stack) -> sqs.Queue:
+    """Keep the events that no function could handle, for a person to look at."""
+    queue = sqs.Queue(
+        stack,
+        "Undelivered",
+        retention_period=Duration.seconds(DEAD_LETTER_RETENTION_SECONDS),
+        encryption=sqs.QueueEncryption.SQS_MANAGED,
+        enforce_ssl=True,
+    )
+    reason = "It is where events end that could not be handled: what is here waits for a person."
+    Validations.of(queue).acknowledge(
+        Acknowledgment(id="AwsSolutions-SQS3", reason=reason),
+        Acknowledgment(id="Serverless-SQSRedrivePolicy", reason=reason),
+    )
+    return queue
