@@ -26,7 +26,7 @@ _FLIGHTS_FILE = re.compile(r"flights/([0-9]{4}-[0-9]{2})\.csv")
 
 
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, list[str]]:  # Any: Lambda's own
-    """Take one S3 notification; return the months that were invalidated."""
+    """Take one notification, by S3 or EventBridge; return the months that were invalidated."""
     months = sorted(set(_months(event)))
     if months:
         with cache(context, service=SERVICE) as tiers:
@@ -35,7 +35,12 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, list[str]]:  # 
 
 
 def _months(event: Mapping[str, Any]) -> Iterator[str]:  # Any: as above
-    # The notification that S3 sends when it is set up has no records.
+    # EventBridge hands over one object at a time, its key as it is; S3's own notification hands
+    # over records with the key quoted, and none at all when it is set up.
+    if "detail" in event:
+        found = _FLIGHTS_FILE.fullmatch(event["detail"]["object"]["key"])
+        if found:
+            yield found[1]
     for record in event.get("Records", ()):
         found = _FLIGHTS_FILE.fullmatch(unquote_plus(record["s3"]["object"]["key"]))
         if found:
