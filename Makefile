@@ -30,7 +30,7 @@ $(BIN)/uv pip install --quiet --require-hashes --python $(1) --requirements $(2)
 	|| $(BIN)/python -m pip --python $(1) install --quiet --require-hashes --requirement $(2)
 endef
 
-.PHONY: demo test test-unit test-node test-java lint synth bench chaos schema
+.PHONY: demo test test-unit test-node test-java test-synths lint synth bench chaos schema deploy-local
 .PHONY: data layers lock setup setup-demo clean
 .DEFAULT_GOAL := demo
 
@@ -53,6 +53,11 @@ test-node: $(VENV)/.dev $(VENV)/.vendor $(MINISTACK)/.ready tests/node/node_modu
 test-java: $(VENV)/.dev $(VENV)/.vendor $(MINISTACK)/.ready
 	$(ON_PATH) $(BIN)/python -m pytest -m java tests/runtime/test_message_examples.py $(ARGS)
 
+# Three hundred settings in place of the thirty of `make test`; SEKALI_SEED chooses other ones.
+test-synths: $(VENV)/.dev $(VENV)/.vendor
+	$(ON_PATH) SEKALI_SYNTHS=$${SEKALI_SYNTHS:-300} $(BIN)/python -m pytest \
+		tests/infra/test_stack_properties.py $(ARGS)
+
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -72,6 +77,11 @@ chaos: $(VENV)/.dev $(VENV)/.vendor data $(MINISTACK)/.ready
 # Generated from the code; a test compares the two.
 schema: $(VENV)/.dev
 	PYTHONPATH=$(LIBRARY) $(BIN)/python -m sekali.contract > docs/message.schema.json
+
+# The genuine CDK command against ministack: bootstrap, deploy, jobs, diff, destroy; then once more
+# with every permission enforced.
+deploy-local: $(VENV)/.dev $(VENV)/.vendor $(MINISTACK)/.ready
+	$(ON_PATH) $(BIN)/python -m infra.rehearsal $(ARGS)
 
 data: $(FLIGHTS)
 
