@@ -133,8 +133,8 @@ class Proxy:
                     time.sleep(_POLL_SECONDS)
                 if replies and self._swallows is not None and self._swallows(chunk):
                     continue
-                target.sendall(chunk)
                 self.carried += replies
+                target.sendall(chunk)
         self._close(source, target)
 
     def _close(self, *sockets: socket.socket) -> None:
