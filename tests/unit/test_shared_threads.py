@@ -25,12 +25,20 @@ DEADLINE_SECONDS = 5.0
 
 
 @dataclass
+class Pool:
+    """Stand for its pool, whose time-outs are left as they are."""
+
+    connection_kwargs: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
 class Client:
     """Stand for redis-py's client: it hangs, breaks or answers, as the command says."""
 
     hanging: threading.Event = field(default_factory=threading.Event)
     go_on: threading.Event = field(default_factory=threading.Event)
     closed: bool = False
+    connection_pool: Pool = field(default_factory=Pool)
 
     def pipeline(self, *, transaction: bool) -> Pipeline:
         assert not transaction
