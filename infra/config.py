@@ -280,6 +280,7 @@ def read(context: Mapping[str, object]) -> Config:
         **numbers,
     )
     _check_own(config.own)
+    _check_queues(config)
     _check_cache(config)
     _check_snap_start(config)
     _check_powertools(config)
@@ -305,6 +306,15 @@ def _check_own(own: Own) -> None:
         for name, other in ((first, second), (second, first)):
             if getattr(own, name) and not getattr(own, other):
                 raise ConfigInvalid(name=other, rule=f"given together with {name}", value="")
+
+
+def _check_queues(config: Config) -> None:
+    for name in ("queue_arn", "dead_letter_queue_arn"):
+        arn = getattr(config.own, name)
+        if arn and arn.endswith(".fifo") != config.fifo:
+            kind = "a FIFO queue's" if config.fifo else "a standard queue's"
+            rule = f"{kind} where fifo is {str(config.fifo).lower()}"
+            raise ConfigInvalid(name=name, rule=rule, value=arn)
 
 
 def _check_cache(config: Config) -> None:

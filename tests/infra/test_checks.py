@@ -10,7 +10,7 @@ import pytest
 from infra.config import read
 from infra.queue_numbers import QueueNumbers
 from infra.rules import check
-from tests.infra.synthesized import MAPPING, QUEUE, Synthesized, flags, resolved
+from tests.infra.synthesized import MAPPING, QUEUE, Synthesized, flags, resolved, statements
 from tests.infra.synthesized import read as read_assembly
 
 if TYPE_CHECKING:
@@ -133,3 +133,27 @@ def test_the_packs_of_cdk_nag_stop_the_synth_of_the_stack(tmp_path: Path) -> Non
 
     with pytest.raises(RuntimeError, match="AwsSolutions-SQS4"):
         app.synth()
+
+
+def test_the_stack_works_off_queues_that_are_there(tmp_path: Path) -> None:
+    from aws_cdk import App
+
+    from infra.stack import SekaliStack
+
+    app = App(context=flags(), outdir=str(tmp_path))
+    config = read({"queue_arn": THEIRS, "dead_letter_queue_arn": f"{THEIRS}-letters"})
+    SekaliStack(app, "Sekali", config=config)
+    app.synth()
+    stack = read_assembly(tmp_path)
+    granted = {
+        one["Sid"]: one["Resource"]
+        for one in statements(stack)
+        if one["Sid"] in {"ReadQueue", "DeferMessages", "SendDeadLetters"}
+    }
+
+    assert stack.only(MAPPING)["EventSourceArn"] == THEIRS
+    assert granted == {
+        "ReadQueue": THEIRS,
+        "DeferMessages": THEIRS,
+        "SendDeadLetters": f"{THEIRS}-letters",
+    }

@@ -110,6 +110,8 @@ ARN = "arn:aws:sqs:eu-west-1:111122223333:theirs"
         ({"vpc_id": VPC["vpc_id"]}, "subnet_ids"),
         ({"subnet_ids": VPC["subnet_ids"]}, "vpc_id"),
         ({"queue_arn": ARN}, "dead_letter_queue_arn"),
+        ({"queue_arn": ARN, "dead_letter_queue_arn": f"{ARN}.fifo"}, "dead_letter_queue_arn"),
+        ({"queue_arn": ARN, "dead_letter_queue_arn": ARN, "fifo": "true"}, "queue_arn"),
         ({**VPC, **CACHE, "cache_name": "theirs"}, "cache_user_id"),
         ({**VPC, **CACHE, "cache_security_group_id": ""}, "cache_security_group_id"),
         ({**VPC, "cache": "existing"}, "cache_url"),
