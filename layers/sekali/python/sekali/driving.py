@@ -12,15 +12,15 @@ import inspect
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sekali.errors import LoadTimeout
-from sekali.loading import WAIT_SHARE, Flush, Pause, Run
+from sekali.steps import WAIT_SHARE, Flush, Pause, Run
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
 
     from sekali.flights import Gate
     from sekali.invocation import Invocation
-    from sekali.loading import Step
     from sekali.shared import Shared
+    from sekali.steps import Step
 
 T = TypeVar("T")
 

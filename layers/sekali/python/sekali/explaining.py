@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from sekali import codec
 from sekali.errors import SharedUnavailable, ValueUnreadable
 from sekali.keys import CACHE_NAME
-from sekali.loading import Flush
 from sekali.scripts import Command
+from sekali.steps import Flush
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from sekali.loading import Step
     from sekali.passage import Call, Tiers
+    from sekali.steps import Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Find a value or load it: the order of the steps, without the doing of them.
 
 Each function here is a generator that yields what has to be done (`Flush`, `Pause`, `Run`) and is
-sent the outcome, so that threads and coroutines take the same way (see `driving`):
+sent the outcome, so that threads and coroutines take the same way (see `steps`, `driving`):
 
     local, fresh                  a hit, if the level vouches for it: no step at all
     per_invocation, first read    [log's tail], one flush, then as above
@@ -19,21 +19,31 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sekali import codec
 from sekali.answers import Acquired, Busy, Served
-from sekali.errors import LoadTimeout, SharedUnavailable
+from sekali.errors import SharedUnavailable
 from sekali.keys import CACHE_NAME
 from sekali.lifetimes import QUIET_SECONDS, Loaded
 from sekali.passage import Call, Old, Passage, Result, Tiers
 from sekali.scripts import Command
+from sekali.steps import (
+    Flush,
+    Pause,
+    Run,
+    Step,
+    Steps,
+    at_bound,
+    bound_seconds,
+    chosen_marks,
+    flush_with_tail,
+    old_of,
+)
 from sekali.telemetry import events
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Generator
 
     from sekali.answers import ClaimAnswer, Lease
     from sekali.entries import Seen
@@ -43,78 +53,8 @@ _log = logging.getLogger(__name__)
 FIRST_PAUSE_SECONDS: Final = 0.1
 """No waiter asks more often than ten times a second."""
 LONGEST_PAUSE_SECONDS: Final = 2.0
-WAIT_SHARE: Final = 0.5
-"""Part of the invocation's remaining time that a wait may use, unless the call says otherwise."""
 MOST_REFUSALS: Final = 5
 """Values that may be refused in a row, each newer than the last, before the wait is given up."""
-
-
-@dataclass(frozen=True, slots=True)
-class Flush:
-    """Send the commands in one pipeline; answered with the replies, or SharedUnavailable."""
-
-    commands: Sequence[Command]
-    operation: str
-
-
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """Let `seconds` pass."""
-
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Call the loader; answered with what it returned, or what it raised. `gated`: one of few."""
-
-    loader: Callable[[], Any]  # Any: whatever the caller caches
-    gated: bool = False
-
-
-Step = Flush | Pause | Run
-Steps = Generator[Step, Any, Result[Any]]  # Any: replies, and whatever the caller caches
-
-
-def bound_seconds(call: Call, tiers: Tiers) -> float:
-    """Return how long this call may wait for somebody else, in seconds."""
-    remaining = max(tiers.invocation.remaining_seconds(), 0.0)
-    share = remaining * WAIT_SHARE
-    return share if call.wait_seconds is None else min(call.wait_seconds, remaining)
-
-
-def flush_with_tail(
-    tiers: Tiers,
-    commands: Sequence[Command],
-    *,
-    due: bool,
-    tags: Iterable[str] = (),
-    operation: str,
-) -> Generator[Step, Any, tuple[list[Any], Callable[[], None], dict[str, str]]]:
-    """Flush commands behind the tail, if it is due, and the marks of `tags`.
-
-    Returns the replies, what applies the tail once their values are kept, and the marks that were
-    read. They are learnt already, though a gap in the tail makes the container forget them again:
-    whoever loads under them has them compared once more beside its finish.
-    """
-    coherence = tiers.coherence
-    glance = coherence.glance() if due else None
-    asked = {tag: coherence.ask_mark(tag)[0] for tag in tags}
-    before = [glance.command] if glance else []
-    before += asked.values()
-    replies = yield Flush([*before, *commands], operation)
-    skip = len(before)
-    marks: dict[str, str] = {}
-    for tag, reply in zip(asked, replies[skip - len(asked) : skip], strict=True):
-        if not isinstance(reply, Exception):
-            marks[tag] = reply.decode()
-            coherence.learn(tag, marks[tag])
-
-    def apply() -> None:
-        if glance is not None:
-            coherence.apply(glance, replies[0])
-
-    return replies[skip:], apply, marks
 
 
 class Loading:
@@ -132,7 +72,7 @@ class Loading:
         self._due = due and call.level != "ttl"
         self._postpone = postpone
         self._passage = Passage(tiers, call)
-        self._until = tiers.invocation.now() + bound_seconds(call, tiers)
+        self._until: float | None = None
 
     def steps(self) -> Steps:
         """Yield the steps to the value; returns it."""
@@ -230,17 +170,16 @@ class Loading:
                     continue
             apply()
             if isinstance(answer, Acquired):
-                if answer.older and not passage.ask.refuse:
-                    # Whatever is there has no fence: it is not ours, and no script serves it.
-                    self._tiers.emit(events.UnreadableValue(name=CACHE_NAME, reason="garbage"))
+                self._tell_foreign(answer)
                 return (yield from self._load(answer.lease))
             old = passage.old
             if old is not None and old.trusted and old.left_seconds > 0:
                 self._tiers.local.hush(self._call.scoped, QUIET_SECONDS)
                 return self._answer(old)
-            if self._tiers.invocation.now() >= self._until:
-                return (yield from self._at_bound())
-            pause = yield from self._wait(answer, pause)
+            left_seconds = self._left_to_wait()
+            if left_seconds <= 0:
+                return (yield from at_bound(self._tiers, self._call, self._usable()))
+            pause = yield from self._wait(answer, pause, left_seconds)
 
     def _claim(
         self, sent_at: float
@@ -280,12 +219,24 @@ class Loading:
             return self._answer(old)
         return None
 
-    def _wait(self, answer: ClaimAnswer, pause: float) -> Generator[Step, Any, float]:
+    def _tell_foreign(self, answer: Acquired) -> None:
+        """Tell of a value that no script serves, because it begins with no fence: not ours."""
+        if answer.older and not self._passage.ask.refuse:
+            self._tiers.emit(events.UnreadableValue(name=CACHE_NAME, reason="garbage"))
+
+    def _left_to_wait(self) -> float:
+        """Return the seconds until the wait's bound; it begins with the first look at it."""
+        now = self._tiers.invocation.now()
+        if self._until is None:
+            self._until = now + bound_seconds(self._call, self._tiers)
+        return self._until - now
+
+    def _wait(self, answer: ClaimAnswer, pause: float, most: float) -> Generator[Step, Any, float]:
         tiers = self._tiers
         left = answer.remaining_seconds if isinstance(answer, Busy) else LONGEST_PAUSE_SECONDS
         # A lease about to end is looked at when it ends; a long one by growing pauses.
         chosen = max(min(pause, left), FIRST_PAUSE_SECONDS) * tiers.uniform(1.0, 1.3)
-        yield Pause(max(min(chosen, self._until - tiers.invocation.now()), 0.0))
+        yield Pause(min(chosen, most))
         return min(pause * 1.6, LONGEST_PAUSE_SECONDS)
 
     # The loader.
@@ -373,9 +324,6 @@ class Loading:
         )
         return Result(loaded.value, "loaded", 0.0)
 
-    def _at_bound(self) -> Steps:
-        return (yield from at_bound(self._tiers, self._call, self._usable(), self._until))
-
     # Old values.
 
     def _usable(self) -> Old | None:
@@ -395,50 +343,3 @@ class Loading:
         source = old.source if fresh else "stale"
         self._tiers.emit(events.CacheRead(source=source, name=CACHE_NAME, key=self._call.key))
         return Result(old.value, source, old.age_seconds)
-
-
-def old_of(seen: Seen, *, trusted: bool) -> Old:
-    """Return what is local as a value to fall back on."""
-    return Old(
-        value=seen.value,
-        fence=seen.fence,
-        age_seconds=seen.age_seconds,
-        left_seconds=seen.left_seconds,
-        source="local",
-        trusted=trusted,
-    )
-
-
-def chosen_marks(
-    tiers: Tiers, tags: Sequence[str]
-) -> Generator[Step, Any, tuple[dict[str, str], dict[str, str]]]:
-    """Read the marks of tags that a loader chose, without learning them yet.
-
-    Returns the marks that were offered where there was none, and those that are there now.
-    """
-    if not tags:
-        return {}, {}
-    asked = {tag: tiers.coherence.ask_mark(tag) for tag in tags}
-    replies = yield Flush([command for command, _ in asked.values()], "marks")
-    read = {
-        tag: reply.decode()
-        for tag, reply in zip(asked, replies, strict=True)
-        if not isinstance(reply, Exception)
-    }
-    if len(read) < len(asked):
-        raise SharedUnavailable("marks", "refused")
-    return {tag: offered for tag, (_, offered) in asked.items()}, read
-
-
-def at_bound(tiers: Tiers, call: Call, old: Old | None, until: float) -> Steps:
-    """End a wait by policy: an old value, a load without the lease, or the error."""
-    tiers.emit(events.LoadTimedOut(name=CACHE_NAME, key=call.key, policy=call.on_timeout))
-    if old is not None:
-        tiers.emit(events.CacheRead(source="stale", name=CACHE_NAME, key=call.key))
-        return Result(old.value, "stale", old.age_seconds)
-    if call.on_timeout == "raise":
-        waited = bound_seconds(call, tiers) + tiers.invocation.now() - until
-        raise LoadTimeout(call.key, max(waited, 0.0))
-    returned = yield Run(call.loader)
-    value = returned.value if isinstance(returned, Loaded) else returned
-    return Result(value, "loaded", 0.0)

@@ -18,17 +18,17 @@ from sekali.answers import Acquired, Served
 from sekali.errors import SharedUnavailable
 from sekali.keys import CACHE_NAME
 from sekali.lifetimes import Loaded
-from sekali.loading import Flush, Run, chosen_marks, flush_with_tail
 from sekali.passage import Passage, Result
+from sekali.steps import Flush, Run, chosen_marks, flush_with_tail
 from sekali.telemetry import events
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
 
     from sekali.answers import Lease
-    from sekali.loading import Step
     from sekali.passage import Call, Tiers
     from sekali.scripts import Command
+    from sekali.steps import Step
 
     Found = dict[str, Result[Any]]
     Loader = Callable[[list[str]], Mapping[str, Any]]

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any
 from sekali.answers import Served
 from sekali.errors import SharedUnavailable
 from sekali.keys import CACHE_NAME
-from sekali.loading import flush_with_tail
 from sekali.passage import Passage, Result
 from sekali.scripts import Command
+from sekali.steps import flush_with_tail
 from sekali.telemetry import events
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
     from sekali.codec import Opened
-    from sekali.loading import Step
     from sekali.passage import Call, Old, Tiers
+    from sekali.steps import Step
 
 _log = logging.getLogger(__name__)
 

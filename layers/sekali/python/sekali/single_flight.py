@@ -14,17 +14,18 @@ from typing import TYPE_CHECKING, Any
 from sekali.errors import SekaliError
 from sekali.flights import Abandoned
 from sekali.lifetimes import Loaded
-from sekali.loading import Loading, Run, at_bound, bound_seconds, old_of
+from sekali.loading import Loading
 from sekali.loading_many import LoadingMany
 from sekali.passage import Result
+from sekali.steps import Run, at_bound, bound_seconds, old_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
 
     from sekali.driving import Driver
     from sekali.flights import Flight, Flights
-    from sekali.loading import Step
     from sekali.passage import Call, Tiers
+    from sekali.steps import Step
 
     Steps = Generator[Step, Any, Result[Any]]
     Leading = dict[str, tuple[Call, Flight[Result[Any]]]]
@@ -57,17 +58,19 @@ class SingleFlight:
         """Return the call's value: lead its flight, or wait for whoever does."""
         if self._flights.inside(call.scoped):
             return self._driver.drive(_through(call))
-        until = self._tiers.invocation.now() + bound_seconds(call, self._tiers)
+        until: float | None = None
         while True:
             flight, leads = self._flights.join(call.scoped)
             if leads:
                 return self._lead(call, flight)
+            if until is None:
+                until = self._tiers.invocation.now() + bound_seconds(call, self._tiers)
             try:
                 result = flight.wait(until - self._tiers.invocation.now())
             except TimeoutError:
                 if flight.future.done():
                     raise
-                return self._driver.drive(self._out_of_time(call, until))
+                return self._driver.drive(self._out_of_time(call))
             except Abandoned:
                 continue
             return self._shared_with_waiter(call, result)
@@ -102,7 +105,7 @@ class SingleFlight:
             except TimeoutError:
                 if flight.future.done():
                     raise
-                return await self._driver.drive_async(self._out_of_time(call, until))
+                return await self._driver.drive_async(self._out_of_time(call))
             except Abandoned:
                 continue
             return result if leads else self._shared_with_waiter(call, result)
@@ -126,13 +129,13 @@ class SingleFlight:
             return self._driver.drive(_through(call))
         return replace(result, value=call.packing.decode(body))
 
-    def _out_of_time(self, call: Call, until: float) -> Steps:
+    def _out_of_time(self, call: Call) -> Steps:
         seen = self._tiers.local.look(call.scoped)
         allowed = call.lifetime.stale_seconds
         old = None
         if seen is not None and allowed > 0 and seen.left_seconds > -allowed:
             old = old_of(seen, trusted=False)
-        return at_bound(self._tiers, call, old, until)
+        return at_bound(self._tiers, call, old)
 
     # Many keys.
 

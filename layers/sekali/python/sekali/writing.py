@@ -27,16 +27,17 @@ from sekali.errors import KeyInvalid, SharedUnavailable
 from sekali.invalidation import Entry, new_mark
 from sekali.keys import CACHE_NAME
 from sekali.lifetimes import Loaded
-from sekali.loading import FIRST_PAUSE_SECONDS, Flush, Pause, bound_seconds, flush_with_tail
+from sekali.loading import FIRST_PAUSE_SECONDS
 from sekali.passage import Old, Passage
+from sekali.steps import Flush, Pause, bound_seconds, flush_with_tail
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
     from sekali.answers import Lease
-    from sekali.loading import Step
     from sekali.passage import Call, Tiers
     from sekali.scripts import Command
+    from sekali.steps import Step
 
 _log = logging.getLogger(__name__)
 
