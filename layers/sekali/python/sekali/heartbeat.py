@@ -6,9 +6,10 @@
     t=9    beat: fine again, nothing was lost
     t=20   a lease whose renewals failed until it ran out is marked lost, and its holder is told
 
-One heartbeat belongs to one invocation. It is stopped and joined at its end, so nothing beats while
-the container is frozen; should a thaw happen in the middle all the same, every lease that ran out
-by `now` is lost without a word to the server, because somebody else may hold it by then.
+One heartbeat belongs to one invocation. It is stopped at its end, where a beat under way is waited
+for, so nothing beats while the container is frozen; should a thaw happen in the middle all the
+same, every lease that ran out by `now` is lost without a word to the server, because somebody else
+may hold it by then.
 
 What is *not* guaranteed: that a lease is still held when the next line of the body runs. The fence
 in every write is what protects the others.
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from sekali.answers import Lease
     from sekali.claims import Claims
+    from sekali.pulse import Pulse
     from sekali.shared import Shared
 
 _log = logging.getLogger(__name__)
@@ -43,7 +45,7 @@ MIN_WAIT_SECONDS = 0.05
 
 
 class Heartbeat:
-    """Keep leases alive from a thread of its own, which starts with `start` and not before.
+    """Keep leases alive from the thread of `pulse`, from `start` on and not before.
 
     `deadline` is when the function will be killed, on the line of `now`: no lease is renewed past
     it by more than the slop.
@@ -55,11 +57,12 @@ class Heartbeat:
         shared: Shared,
         claims: Claims,
         now: Callable[[], float],
+        pulse: Pulse,
         emit: Callable[[events.Event], None],
         enabled: bool = True,
         uniform: Callable[[float, float], float] = jitter,
     ) -> None:
-        """Keep what a beat needs; one that is not enabled never starts its thread."""
+        """Keep what a beat needs; one that is not enabled never starts."""
         self.enabled = enabled
         self._shared = shared
         self._claims = claims
@@ -71,8 +74,8 @@ class Heartbeat:
         self._wanted: dict[str, Callable[[], bool]] = {}
         self._callbacks: dict[str, list[Callable[[], None]]] = {}
         self._lock = threading.Lock()
-        self._stopped = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._pulse = pulse
+        self._started = self._stopped = False
 
     def watch(self, lease: Lease, *, wanted: Callable[[], bool] | None = None) -> None:
         """Renew `lease` from the next beat on, for as long as `wanted` does not say no."""
@@ -111,22 +114,22 @@ class Heartbeat:
 
     def start(self) -> None:
         """Start beating, once."""
-        if self.enabled and self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="sekali-heartbeat", daemon=True)
-            self._thread.start()
+        if self.enabled and not self._started:
+            self._started = True
+            self._pulse.add(self._tick, after_seconds=self._pause(BEATS_PER_LEASE))
 
     def stop(self) -> None:
-        """Stop and join. Whatever is still watched afterwards is not renewed."""
-        self._stopped.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
+        """Stop, once a beat under way is over. Whatever is still watched is not renewed."""
+        self._stopped = True
+        if self._started:
+            self._pulse.remove(self._tick)
 
     def beat(self) -> bool:
         """Renew every watched lease once; False if the cache did not answer."""
         with self._lock:
             leases = list(self._leases.values())
         alive = [lease for lease in leases if self._still_alive(lease)]
-        if not alive or self._stopped.is_set():
+        if not alive or self._stopped:
             return True
         sent_at, left = self._now(), self._left()
         if left <= 0:
@@ -170,11 +173,11 @@ class Heartbeat:
             return False
         return True
 
-    def _run(self) -> None:
-        beats = BEATS_PER_LEASE
+    def _tick(self) -> float:
+        """Beat, and return the seconds until the next one."""
+        beats = BEATS_PER_LEASE if self.beat() else RETRIES_PER_LEASE
         # The end of its invocation stops a heartbeat that nobody else does.
-        while self._left() > 0 and not self._stopped.wait(self._pause(beats)):
-            beats = BEATS_PER_LEASE if self.beat() else RETRIES_PER_LEASE
+        return self._pause(beats) if self._left() > 0 else math.inf
 
     def _left(self) -> float:
         """Return the seconds for which renewing makes sense."""

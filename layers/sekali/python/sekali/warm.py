@@ -37,6 +37,7 @@ from sekali.locks import Locksmith
 from sekali.loops import BackgroundLoop
 from sekali.outbox import Outbox
 from sekali.payload_bucket import Payloads
+from sekali.pulse import Pulse
 from sekali.settings import Settings
 from sekali.store import Store, aws_client
 from sekali.telemetry.hooks import Hooks
@@ -110,6 +111,7 @@ class Container:
         self.coherence = Coherence(self.keyspace, self.local)
         self.cache: Tiered | None = None
         self.loop = BackgroundLoop()
+        self.pulse = Pulse()
         self.outbox = Outbox(cache(lambda: aws_client("sqs")))
         self.payloads = self._new_payloads()
         self.store = self._new_store()
@@ -145,6 +147,7 @@ class Container:
 
     def close(self) -> None:
         """Let go of sockets and threads. What is closed is not used again."""
+        self.pulse.close()
         self.shared.close()
         self.loop.close()
         if self.store is not None:
@@ -171,6 +174,7 @@ class Container:
             shared=self.shared,
             claims=claims,
             now=timeline.now,
+            pulse=self.pulse,
             emit=self.emit,
             enabled=self.settings.heartbeat,
         )
