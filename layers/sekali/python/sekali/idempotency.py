@@ -36,20 +36,19 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from aws_lambda_powertools.utilities.idempotency.base import IdempotencyHandler
-from aws_lambda_powertools.utilities.idempotency.exceptions import (
-    IdempotencyItemAlreadyExistsError,
-    IdempotencyItemNotFoundError,
-    IdempotencyValidationError,
-)
-from aws_lambda_powertools.utilities.idempotency.persistence.base import BasePersistenceLayer
-from aws_lambda_powertools.utilities.idempotency.persistence.datarecord import DataRecord
-
 from sekali import codec
 from sekali.answers import LONGEST_INVOCATION_SECONDS, Acquired, Busy, Done, Mismatch
 from sekali.errors import ResultUnencodable, SettingInvalid
 from sekali.keys import check_job_name
 from sekali.lone_claims import LoneClaims
+from sekali.powertools_idempotency import (
+    BasePersistenceLayer,
+    DataRecord,
+    IdempotencyHandler,
+    IdempotencyItemAlreadyExistsError,
+    IdempotencyItemNotFoundError,
+    IdempotencyValidationError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -27,8 +27,6 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from aws_lambda_powertools.utilities.idempotency import idempotent_function
-
 from sekali import warm
 from sekali.batch import Batch
 from sekali.caching import current_cache
@@ -39,6 +37,7 @@ from sekali.invocation import CURRENT
 from sekali.jobs import Job, JobSpec, validate_permanent
 from sekali.keys import check_job_name
 from sekali.message import NO_WRAPPING
+from sekali.powertools_idempotency import idempotent_function
 from sekali.running import Running, run_body, run_records
 from sekali.telemetry import events
 
