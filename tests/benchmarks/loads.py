@@ -98,7 +98,7 @@ class Load:
             "sekali": 1,
             "id": job_id,
             "name": "square",
-            "payload": {"n": f"{self._name}-{n}", "of": "a small payload"},
+            "payload": {"n": f"{self._name}/{n}", "of": "a small payload"},
         }
         return {
             "messageId": f"message-{number}",

@@ -60,8 +60,8 @@ TEXTS = (
 )
 # What Serverless offers to scripts; and nothing that looks beyond the declared keys.
 ALLOWED = {
-    "HMGET", "HGET", "HSET", "GET", "SET", "DEL", "EXISTS", "PTTL", "PEXPIRE", "PEXPIRETIME",
-    "ZADD", "ZREM", "XADD", "XREVRANGE", "PUBLISH",
+    "HMGET", "HGET", "HSET", "GET", "GETEX", "SET", "DEL", "EXISTS", "PTTL", "PEXPIRE",
+    "PEXPIRETIME", "ZADD", "ZREM", "XADD", "XRANGE", "XREVRANGE", "PUBLISH",
 }  # fmt: skip
 
 

@@ -41,18 +41,21 @@ class Timeline:
     def __init__(self, clock: Clock) -> None:
         """Start the line at this moment of `clock`."""
         self.clock = clock
-        self._start = clocks.now(clock)
+        start = clocks.now(clock)
+        self._apart = start.wall - start.monotonic
         self._gap = 0.0
         self._lock = threading.Lock()
+        # Looked up once: a record asks for the time half a dozen times.
+        self._wall, self._monotonic = clock.wall, clock.monotonic
 
     def now(self) -> float:
         """Return seconds on the line; the difference of two of them is an age."""
-        moment = clocks.now(self.clock)
-        passed = moment.monotonic - self._start.monotonic
-        gained = (moment.wall - self._start.wall) - passed
-        with self._lock:
-            self._gap = max(self._gap, gained)
-            return moment.monotonic + self._gap
+        wall, monotonic = self._wall(), self._monotonic()
+        gained = wall - monotonic - self._apart
+        if gained > self._gap:
+            with self._lock:
+                self._gap = max(self._gap, gained)
+        return monotonic + self._gap
 
 
 CURRENT: ContextVar[Invocation | None] = ContextVar("sekali_invocation", default=None)

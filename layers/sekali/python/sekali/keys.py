@@ -28,6 +28,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
@@ -46,6 +47,7 @@ _NAMESPACE = re.compile(r"[a-z0-9-]{1,32}")
 _JOB_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _LONGEST_TEXT_BYTES: Final = 512
 _MOST_BUCKETS: Final = 16_384
+_REMEMBERED: Final = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +88,7 @@ class Keyspace:
         Raises:
             KeyInvalid: The name, the id or the key cannot be used.
         """
-        scoped_key = _scoped(name, "key", key)
-        scoped_id = scoped_key if id == key else _scoped(name, "id", id)
-        bucket = crc32(scoped_key) % self._buckets
-        slot = b"{%b:%d}:" % (self._namespace, bucket)
-        return Slot(
-            record=b"%bjob:%b" % (slot, scoped_id),
-            lease=b"%blease:%b" % (slot, scoped_key),
-            value=b"%bvalue:%b" % (slot, scoped_key),
-            key=b"%bkey:%b" % (slot, scoped_key),
-            active=slot + b"active",
-            born=slot + b"born",
-        )
+        return _slot(self._namespace, self._buckets, name, id, key)
 
     def binding(self, name: str, id: str) -> bytes:  # noqa: A002  the protocol's own word
         """Return the key that binds a job id to its payload, in a slot of its own.
@@ -139,6 +130,23 @@ def check_job_name(name: str) -> None:
     """
     if not _JOB_NAME.fullmatch(name):
         raise KeyInvalid("job name", "must match [A-Za-z0-9_.-]{1,64}", name)
+
+
+# A record's keys are named when it is checked, claimed and finished: a wave's are remembered.
+@lru_cache(maxsize=_REMEMBERED)
+def _slot(namespace: bytes, buckets: int, name: str, job_id: str, key: str) -> Slot:
+    scoped_key = _scoped(name, "key", key)
+    scoped_id = scoped_key if job_id == key else _scoped(name, "id", job_id)
+    bucket = crc32(scoped_key) % buckets
+    slot = b"{%b:%d}:" % (namespace, bucket)
+    return Slot(
+        record=b"%bjob:%b" % (slot, scoped_id),
+        lease=b"%blease:%b" % (slot, scoped_key),
+        value=b"%bvalue:%b" % (slot, scoped_key),
+        key=b"%bkey:%b" % (slot, scoped_key),
+        active=slot + b"active",
+        born=slot + b"born",
+    )
 
 
 def _scoped(name: str, what: str, text: str) -> bytes:

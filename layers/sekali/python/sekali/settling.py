@@ -7,6 +7,7 @@ as a failure. The last one is the default: whatever is not proven settled goes b
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from sekali import codec
@@ -32,11 +33,13 @@ SUPERSEDED = "superseded"
 UNCONFIRMED = "unconfirmed"
 
 
+@cache
 def delete(reason: str) -> Verdict:
     """Let the message go: its id is settled."""
     return Verdict(fate="delete", reason=reason)
 
 
+@cache
 def give_back(reason: str) -> Verdict:
     """Return the message to its queue as a failure."""
     return Verdict(fate="return", reason=reason)

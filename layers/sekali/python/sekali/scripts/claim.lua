@@ -92,6 +92,9 @@ redis.call('PEXPIRE', KEYS[1], ARGV[4])
 redis.call('HSET', KEYS[4], 'f', fence, 'tk', token, 'owner', ARGV[11], 'id', ARGV[12],
   'st', 'running', 'inv', '0', 'started', digits(now), 'first', first)
 redis.call('PEXPIRE', KEYS[4], ARGV[5])
-redis.call('SET', KEYS[6], digits(now), 'NX')
-redis.call('PEXPIRE', KEYS[6], ARGV[6])
-return acquired(fence, attempts + 1, pre, first, redis.call('GET', KEYS[6]))
+local born = redis.call('GETEX', KEYS[6], 'PX', ARGV[6])
+if not born then
+  born = digits(now)
+  redis.call('SET', KEYS[6], born, 'PX', ARGV[6])
+end
+return acquired(fence, attempts + 1, pre, first, born)
