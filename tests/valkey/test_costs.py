@@ -122,6 +122,7 @@ def desk(
     host, port = door.address
     for name, value in {
         "SEKALI_CACHE_URL": f"valkey://{host}:{port}",
+        "SEKALI_CACHE_TIMEOUT_SECONDS": "10",
         "SEKALI_DURABLE_MODE": "redis",
         "SEKALI_QUEUE_URL": "http://127.0.0.1:1/jobs",
         "SEKALI_DEAD_LETTER_QUEUE_URL": "http://127.0.0.1:1/dead",
