@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from redis.exceptions import ConnectionError as Disconnected
@@ -20,6 +22,12 @@ if TYPE_CHECKING:
     from tests.worker_world.faults import Fault, Point
 
 SCRIPTS: Final = [one for one in vars(scripts).values() if isinstance(one, Script)]
+
+_NOTICEABLE_SECONDS: Final = 0.01
+
+# Where the arguments of a renewal stand in its command.
+_TOKEN_AT: Final = 8
+_STARTED_AT: Final = 14
 
 _POINTS: Final[dict[str, Point]] = {
     CLAIM.sha: "claim",
@@ -57,14 +65,16 @@ Line = tuple[Any, ...]  # Any: arguments of a command
 class Server:
     """The Valkey, and how far its own clock is behind the world's."""
 
-    def __init__(self, client: Redis) -> None:
+    def __init__(self, client: Redis, *, now: float) -> None:
         self.client = client
-        self.behind_ms = 0
+        self.behind_ms = round((now - time.time()) * 1000)
+        self._held_at = time.monotonic()
+        # By the name of a job's record: the claims whose body was marked as started.
+        self.marked: defaultdict[bytes, set[str]] = defaultdict(set)
         self.reset()
 
     def reset(self) -> None:
-        """Empty it, and let both clocks agree."""
-        self.behind_ms = 0
+        """Empty it."""
         self.client.flushall()
         self.load_scripts()
 
@@ -75,8 +85,29 @@ class Server:
 
     def age(self, seconds: float) -> None:
         """Make everything stored older."""
-        self.behind_ms += round(seconds * 1000)
-        self.client.eval(_AGE, 0, round(seconds * 1000))
+        passed_ms = round(seconds * 1000)
+        self.behind_ms += passed_ms
+        self.client.eval(_AGE, 0, passed_ms)
+
+    def hold_still(self) -> None:
+        """Take back what the test itself took, so that a slow machine sees the same history."""
+        passed = time.monotonic() - self._held_at
+        if passed > _NOTICEABLE_SECONDS:
+            self._held_at += passed
+            self.age(-passed)
+
+
+class Pool:
+    """What a client's pool lets the library set: how long it may wait."""
+
+    def __init__(self) -> None:
+        self.connection_kwargs = {"socket_timeout": 0.5, "socket_connect_timeout": 1.0}
+
+    def disconnect(self, *, inuse_connections: bool) -> None:
+        """Keep the one connection of the test."""
+
+    def reset(self) -> None:
+        """Keep it here too."""
 
 
 class FaultyClient:
@@ -88,6 +119,7 @@ class FaultyClient:
         self.server = server
         self.decide = decide
         self.stop = stop
+        self.connection_pool = Pool()
 
     def pipeline(self, *, transaction: bool) -> Pipeline:
         """Return a pipeline; the library never asks for a transaction."""
@@ -137,21 +169,37 @@ class Pipeline:
         return next((point for line in self._lines for point in _points_of(line)), "other")
 
     def _send(self, lines: list[Line], refused: int | None) -> list[Any]:  # Any: replies
+        self._client.server.hold_still()
         # Any: the client's own stubs leave this method untyped.
         pipeline: Any = self._client.server.client.pipeline(transaction=False)
         for at, line in enumerate(lines):
             if at != refused:
                 pipeline.execute_command(*line)
         replies = pipeline.execute(raise_on_error=False)
+        for line in lines:
+            if line[1] == RENEW.sha and line[_STARTED_AT] == 1:
+                self._client.server.marked[line[3]].add(str(line[_TOKEN_AT]))
         if refused is not None:
             replies.insert(refused, OutOfMemoryError("the plan says so"))
         return [self._in_world_time(reply) for reply in replies]
 
     def _in_world_time(self, reply: Any) -> Any:  # Any: a reply
-        """Bring the one absolute time that a script answers with into the world's time."""
-        if isinstance(reply, list) and reply and reply[0] == b"acquired":
-            return [*reply[:-1], reply[-1] + self._client.server.behind_ms]
+        """Bring the times that scripts answer with into the world's time.
+
+        One is absolute. The others are lengths, from which the rest of the test's own running time
+        is rounded off: nearly always a seed gives the same history again.
+        """
+        match reply:
+            case [b"acquired", *rest, int(born_ms)]:
+                born_ms = _rounded(born_ms + self._client.server.behind_ms)
+                return [b"acquired", *rest, born_ms]
+            case [b"busy", int(left_ms), owner, int(age_ms), *rest]:
+                return [b"busy", _rounded(left_ms), owner, _rounded(age_ms), *rest]
         return reply
+
+
+def _rounded(time_ms: int) -> int:
+    return round(time_ms / 50) * 50
 
 
 def _points_of(line: Line) -> list[Point]:

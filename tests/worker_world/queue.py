@@ -62,6 +62,7 @@ class Queue:
         self._number = 0
         self.waiting: dict[str, Waiting] = {}
         self.dead: list[Waiting] = []
+        self._letters: list[Waiting] = []
 
     def send(
         self,
@@ -78,7 +79,18 @@ class Queue:
 
     def bury(self, body: str, attributes: Mapping[str, Any]) -> None:
         """Put a message into the dead letter queue."""
-        self.dead.append(self._message(body, 0.0, attributes, None))
+        letter = self._message(body, 0.0, attributes, None)
+        self.dead.append(letter)
+        self._letters.append(letter)
+
+    def copy(self, body: str, *, delay_seconds: float, attributes: Mapping[str, Any]) -> None:
+        """Put a delayed copy into the queue."""
+        self._letters.append(self.send(body, delay_seconds=delay_seconds, attributes=attributes))
+
+    def fresh_letters(self) -> list[Waiting]:
+        """Return the copies and dead letters that were sent since this was asked last."""
+        fresh, self._letters = self._letters, []
+        return fresh
 
     def visible(self) -> list[Waiting]:
         """Return what may be received now; of a group nothing while any of it is in flight."""
@@ -177,7 +189,7 @@ class FaultyQueueClient:
         else:
             assert url == QUEUE_URL
             delay_seconds = entry.get("DelaySeconds", 0)
-            self._queue.send(
+            self._queue.copy(
                 entry["MessageBody"], delay_seconds=delay_seconds, attributes=attributes
             )
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
 import time
+from collections import Counter
 from contextvars import Context as Variables
 from typing import TYPE_CHECKING, Any
 
@@ -66,8 +68,14 @@ class WorldContainer(warm.Container):
         made = super().invocation(owner=owner, remaining_seconds=remaining_seconds)
         assert isinstance(self.clock, Watch)
         made.pause = self.clock._world.pass_time  # noqa: SLF001 the world's own parts
+        # No thread: whoever wants a beat calls it.
+        made.heartbeat.start = _nobody  # type: ignore[method-assign]
         self.current = made
         return made
+
+
+def _nobody() -> None:
+    """Start nothing."""
 
 
 class LambdaContext:
@@ -96,6 +104,7 @@ class Environment:
         self.stopped = self.killed = False
         self.clock = Watch(world, skew_seconds=skew_seconds)
         self.events: list[Event] = []
+        self.crossed: Counter[Point] = Counter()
         self.container = self._new_container(overrides)
         self.worker = Worker(name, hooks=[])
         self.worker.job("compute", key="{payload[n]}", ttl_seconds=VALUE_TTL_SECONDS)(self._body)
@@ -118,6 +127,7 @@ class Environment:
         made = WorldContainer(
             Settings(**settings), emit=self.events.append, clock=self.clock, connect=lambda: client
         )
+        made.uniform = self.world.uniform
         queue_client: Any = FaultyQueueClient(self.world.queue, self.decide)
         made.outbox = Outbox(lambda: queue_client)
         if made.durable is not None:
@@ -137,6 +147,7 @@ class Environment:
 
     def decide(self, point: Point) -> Fault:
         """Ask the plan what goes wrong now; being stopped is done here."""
+        self.crossed[point] += 1
         fault = self.plan.at(point)
         if fault == "stop":
             self.world.stop(self)
@@ -164,12 +175,13 @@ class World:
     """Everything that containers share."""
 
     def __init__(self, client: Redis, **overrides: Any) -> None:  # Any: fields of Settings
-        self.now = self._began = time.time()
-        self.server = Server(client)
+        self.now = float(int(time.time()))
+        self.server = Server(client, now=self.now)
         self.queue = Queue(now=lambda: self.now)
         self.table = MemoryStore(clock=Watch(self))
         self.accepted: list[Outcome] = []
         self.overrides = overrides
+        self.uniform: Callable[[float, float], float] = random.uniform
         self.runs: list[str] = []
         self.body: Callable[[Environment, Job], object] = self.square
         self.on_stop: Callable[[Environment], None] = lambda _: None

@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from sekali.clock import jitter
 from sekali.items import Verdict
 from sekali.outbox import MAX_DELAY_SECONDS, Letter
 from sekali.outgoing import MAX_MESSAGE_BYTES, dead_letter, delayed_copy
@@ -46,13 +45,13 @@ class Departures:
         container: Container,
         invocation: Invocation,
         *,
-        uniform: Callable[[float, float], float] = jitter,
+        uniform: Callable[[float, float], float] | None = None,
     ) -> None:
-        """Keep the container, whose outbox sends, and the invocation."""
+        """Keep the container, whose outbox sends and whose chance jitters, and the invocation."""
         self._container = container
         self._invocation = invocation
         self._emit = container.emit
-        self._uniform = uniform
+        self._uniform = uniform or container.uniform
         self._queues = container.settings.for_worker()
 
     def settle(self, items: Sequence[Item]) -> set[str]:

@@ -53,8 +53,10 @@ class Durable:
     def look(self, items: Sequence[Item], *, deadline: float) -> None:
         """Look once more before items become dead letters by what the shared cache said.
 
-        A job that is done is done, whatever the cache remembers; and the dead letter of another one
-        names the greater fence of record and row, so that one redrive re-arms both.
+        A job that is done is done, whatever the cache remembers; and the dead letter of a failed
+        one names the greater fence of record and row, so that one redrive re-arms both. Of a row
+        that is not final the fence is left alone: a table claim takes it from its own clock, and
+        while that is ahead of the record each retry of a redriven job would be its first.
         """
         try:
             rows = self._rows(items, deadline=deadline)
@@ -66,9 +68,9 @@ class Durable:
             if row is None or verdict is None:
                 continue
             if row.payload_hash == item.payload_hash and row.is_final(rearm=item.rearm):
-                verdict = _final_verdict(row)
+                final = _final_verdict(row)
+                item.verdict = replace(final, fence=max(verdict.fence, row.fence))
                 item.source = "table"
-            item.verdict = replace(verdict, fence=max(verdict.fence, row.fence))
 
     def _rows(self, items: Sequence[Item], *, deadline: float) -> dict[JobId, Row]:
         wanted = dict.fromkeys((item.name, item.id) for item in items)

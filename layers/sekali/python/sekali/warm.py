@@ -24,7 +24,7 @@ from sekali import codec, shared
 from sekali.answers import LONGEST_INVOCATION_SECONDS, Terms
 from sekali.breaker import BUDGET_SECONDS
 from sekali.claims import Claims
-from sekali.clock import SystemClock
+from sekali.clock import SystemClock, jitter
 from sekali.coherence import Coherence
 from sekali.durable import Durable
 from sekali.flights import Flights, Gate
@@ -99,6 +99,7 @@ class Container:
         self.settings = settings
         self.emit = emit
         self.clock = clock or SystemClock()
+        self.uniform: Callable[[float, float], float] = jitter
         self.keyspace = Keyspace(settings.namespace, settings.buckets)
         self.shared = shared.Shared(
             connect or shared.connect(settings), clock=self.clock, on_event=emit
