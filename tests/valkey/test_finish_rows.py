@@ -591,3 +591,62 @@ def test_an_invalidation_leaves_lease_and_job_alone(world: World) -> None:
 
     assert not isinstance(world.renew(lease), Lost)
     assert isinstance(world.claim(world.ask("k1-b")), Busy)
+
+
+# --- revocation ---
+
+
+def test_a_revoked_holder_is_superseded_and_may_not_fill(world: World) -> None:
+    lease = held(world, "k1-a")
+
+    fence = world.revoke(lease)
+
+    assert fence == lease.fence + 1
+    assert world.renew(lease) == Lost("superseded", "ann")
+    assert world.finish(lease, "D") == FinishSuperseded()
+    assert isinstance(world.claim(world.ask("k1-b")), Acquired)
+
+
+def test_a_newer_holder_is_not_revoked_in_the_place_of_an_older_one(world: World) -> None:
+    lease = superseded(world)
+
+    answer = world.revoke(lease)
+
+    assert answer == 0
+    assert isinstance(world.claim(world.ask("k1-c")), Busy)
+
+
+def test_a_ghost_is_not_revoked_in_the_place_of_its_former_holder(world: World) -> None:
+    """The same token under another fence."""
+    ask = world.ask("k1-a")
+    first = world.claim(ask)
+    assert isinstance(first, Acquired)
+    world.lose(world.slot("k1-a").lease)
+    world.finish(held(world, "k1-b"), "U")
+    assert isinstance(world.claim(ask), Acquired)
+
+    answer = world.revoke(first.lease)
+
+    assert answer == 0
+    assert isinstance(world.claim(world.ask("k1-b")), Busy)
+
+
+def test_a_tied_claim_is_not_revoked_in_the_place_of_the_other(world: World) -> None:
+    """The same fence under another token."""
+    one, two = world.ask("k1-a"), world.ask("k1-b")
+    first, _, _ = world.step(world.claim_op(one), world.lose_all_op(), world.claim_op(two))
+
+    answer = world.revoke(first.answer.lease)
+
+    assert answer == 0
+    assert isinstance(world.claim(world.ask("k1-c")), Busy)
+
+
+def test_a_claim_that_has_ended_is_not_revoked(world: World) -> None:
+    lease = held(world, "k1-a")
+    world.finish(lease, "T")
+
+    answer = world.revoke(lease)
+
+    assert answer == 0
+    assert isinstance(world.claim(world.ask("k1-b")), Busy)  # it still cools

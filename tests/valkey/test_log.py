@@ -172,3 +172,16 @@ def test_tags_do_not_meet(world: World) -> None:
     world.send(log.epoch("tag", "one"))
 
     assert world.send(log.epoch("{tag}", "two")) == b"two"
+
+
+def test_an_append_wakes_whoever_listens(world: World) -> None:
+    with world.client.pubsub() as ear:
+        ear.subscribe(world.keyspace.log)
+        subscribed = ear.get_message(timeout=1.0)
+
+        append(world, entry())
+        heard = ear.get_message(timeout=1.0)
+
+    assert subscribed is not None
+    assert heard is not None
+    assert heard["type"] == "message"

@@ -86,6 +86,7 @@ class History:
         for _ in range(steps):
             [(_, move)] = self.rng.choices(moves, weights)
             move()
+            self.invariants.check_attempts(self.world.state)
 
     def _moves(self) -> list[tuple[float, Callable[[], None]]]:
         return [
@@ -100,6 +101,7 @@ class History:
             (2, self._settle_follower),
             (5, self._settle_degraded),
             (4, self._invalidate),
+            (1.5, self._revoke),
             (16, self._let_lease_end),
             (7, self._evict),
             (0.4, self._forget_everything),
@@ -147,7 +149,9 @@ class History:
         if self._renewals:
             holding, started = self.rng.choice(self._renewals)
             op = self.world.renew_op(holding.lease, holding.owner, started=started)
-            self._see(op)
+            answer = self._see(op).answer
+            if isinstance(answer, Renewed) and started and not holding.body:
+                self.invariants.marked_in_vain(holding.lease.ask)
 
     def _send_renewal(self, holding: Holding, *, started: bool) -> None:
         seconds = self.rng.choice((60.0, 45.0))
@@ -238,6 +242,12 @@ class History:
 
     def _invalidate(self) -> None:
         self._see(self.world.invalidate_op(self._any_key()))
+
+    def _revoke(self) -> None:
+        """Let an operator take a lease away, of a holder that still holds it or does not."""
+        holding = self._any_holding()
+        if holding is not None:
+            self._see(self.world.revoke_op(holding.lease))
 
     def _let_lease_end(self) -> None:
         self._stall(self._any_key())

@@ -61,6 +61,7 @@ class RecordMemory:
     """What is known of one job id from outside."""
 
     bodies: int = 0
+    vain_marks: int = 0
     lost: bool = False
     results: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
@@ -77,6 +78,21 @@ class Invariants:
     def body_started(self, ask: Ask) -> None:
         self.records[self._slot(ask).record].bodies += 1
 
+    def marked_in_vain(self, ask: Ask) -> None:
+        """Know of a mark without a body: "a container that dies between them counts one more"."""
+        self.records[self._slot(ask).record].vain_marks += 1
+
+    def check_attempts(self, state: State) -> None:
+        """Confirmed count ≤ bodies started ≤ at + 1, for every record that was never lost."""
+        for name, memory in self.records.items():
+            record = _hash(state, name)
+            if record is None or memory.lost or record["st"] not in ("running", "retry"):
+                continue
+            count = int(record["at"])
+            confirmed = count - (record["pre"] == "counted") - memory.vain_marks
+            if not confirmed <= memory.bodies <= count + 1:
+                raise Broken(f"attempts: {memory} beside {record}")
+
     def check(self, seen: Seen) -> None:
         """Raise `Broken` with the rule that does not hold."""
         for name, stored in seen.after.items():
@@ -92,23 +108,23 @@ class Invariants:
             "nothing is written beside such an answer",
         )
         self._check_finality(seen)
+        if seen.op.revokes is not None and seen.answer:
+            lease = seen.op.revokes
+            self.keys[self._slot(lease.ask).key].released.add((lease.token, lease.fence))
         match seen.op.about:
             case Ask() as ask:
                 self._check_claim(seen, ask)
                 self._check_lease(seen, self._slot(ask), ask.token)
-                self._check_attempts(seen, ask)
             case Lease() as lease:
                 slot = self._slot(lease.ask)
                 self._check_strangers(seen, slot, (lease.token, lease.fence))
                 self._check_lease(seen, slot, lease.token)
-                self._check_attempts(seen, lease.ask)
             case End() as end:
                 slot = self._slot(end.ask)
                 self._check_strangers(seen, slot, (end.token, end.fence))
                 self._check_fill(seen, slot, (end.token, end.fence))
                 self._check_results(seen, end)
                 self._check_lease(seen, slot, end.token)
-                self._check_attempts(seen, end.ask)
                 self._note_release(seen, slot, end)
             case str(key):
                 slot = self._keyspace.of("job", key, key)
@@ -195,20 +211,6 @@ class Invariants:
             known = results[seen.answer.result.decode()]
             _must(end.ask.payload_hash in known, seen, "payloads never mix")
 
-    def _check_attempts(self, seen: Seen, ask: Ask) -> None:
-        """Confirmed count ≤ bodies started ≤ at + 1, for a record that was never lost."""
-        slot = self._slot(ask)
-        memory, record = self.records[slot.record], _hash(seen.after, slot.record)
-        if record is None or memory.lost or record["st"] not in ("running", "retry"):
-            return
-        count = int(record["at"])
-        confirmed = count - (record["pre"] == "counted")
-        _must(
-            confirmed <= memory.bodies <= count + 1,
-            seen,
-            f"attempts: {confirmed} confirmed, {memory.bodies} started, {count} counted",
-        )
-
     # --- what is remembered ---
 
     def _note_release(self, seen: Seen, slot: Slot, end: End) -> None:
@@ -228,7 +230,7 @@ class Invariants:
                 if seen.op.rewound:
                     memory.invalidated.clear()
                     memory.rewound = True
-        for name in seen.op.lost:
+        for name in seen.op.lost & seen.before.keys():
             if ":job:" in name:
                 self.records[name.encode()].lost = True
 

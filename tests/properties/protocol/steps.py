@@ -52,6 +52,7 @@ class Op:
     about: Ask | Lease | End | str | None = None
     lost: frozenset[str] = frozenset()
     rewound: bool = False
+    revokes: Lease | None = None
 
 
 @dataclass(frozen=True, slots=True)

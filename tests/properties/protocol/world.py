@@ -23,15 +23,19 @@ from sekali.scripts import (
     INVALIDATE,
     LOG_APPEND,
     LOG_TAIL,
+    NOTE_RUNS,
     RENEW,
+    REVOKE,
     Command,
     Script,
 )
+from sekali.testing import FrozenClock
 from tests.properties.protocol.claim_table import claim
 from tests.properties.protocol.dump import CLOCK, difference, dump_script, read_dump
 from tests.properties.protocol.finish_table import finish, invalidate
 from tests.properties.protocol.memory import Memory, State
 from tests.properties.protocol.renew_table import renew
+from tests.properties.protocol.revoke_table import REVOKE_TTL_MS, revoke
 from tests.properties.protocol.steps import (
     A_TICK_SECONDS,
     BUCKETS,
@@ -51,7 +55,12 @@ if TYPE_CHECKING:
     from sekali.answers import ClaimAnswer, FinishAnswer, Lost, Renewed
     from sekali.keys import Slot
 
-SCRIPTS = (CLAIM, RENEW, FINISH, INVALIDATE, LOG_APPEND, LOG_TAIL, EPOCH)
+SCRIPTS = (
+    CLAIM, RENEW, FINISH, INVALIDATE, REVOKE, LOG_APPEND, LOG_TAIL, EPOCH, NOTE_RUNS,
+)  # fmt: skip
+
+# The callers' clock is far off, so that whatever depends on it shows.
+WRONG_CLOCK = FrozenClock(wall=1_000.0)
 
 
 @dataclass(slots=True)
@@ -143,7 +152,7 @@ class World:
         return replace(plain, **changes)
 
     def claim_op(self, ask: Ask, owner: str = "ann") -> Op:
-        claims = Claims(self.keyspace, owner)
+        claims = Claims(self.keyspace, owner, clock=WRONG_CLOCK)
         return Op(
             f"{owner} claims {ask}",
             (claims.claim(ask),),
@@ -164,7 +173,7 @@ class World:
         started: bool = False,
         lease_seconds: float = TERMS.lease_seconds,
     ) -> Op:
-        claims = Claims(self.keyspace, owner)
+        claims = Claims(self.keyspace, owner, clock=WRONG_CLOCK)
         return Op(
             f"{owner} renews {lease} started={started}",
             (claims.renew(lease, lease_seconds=lease_seconds, started=started),),
@@ -206,7 +215,7 @@ class World:
         return replace(plain, **changes)
 
     def finish_op(self, end: End) -> Op:
-        claims = Claims(self.keyspace, "ann")
+        claims = Claims(self.keyspace, "ann", clock=WRONG_CLOCK)
         return Op(
             f"finish {end}",
             (claims.finish(end),),
@@ -225,7 +234,7 @@ class World:
         return answer
 
     def invalidate_op(self, key: str) -> Op:
-        claims = Claims(self.keyspace, "ann")
+        claims = Claims(self.keyspace, "ann", clock=WRONG_CLOCK)
         return Op(
             f"invalidate {key}",
             (claims.invalidate(NAME, key),),
@@ -236,6 +245,21 @@ class World:
 
     def invalidate(self, key: str) -> bool:
         answer: bool = self.do(self.invalidate_op(key))
+        return answer
+
+    def revoke_op(self, lease: Lease) -> Op:
+        slot = self.slot(lease.ask.id)
+        argv = (lease.token, lease.fence, REVOKE_TTL_MS)
+        return Op(
+            f"revoke {lease}",
+            (Command.run(REVOKE, (slot.lease, slot.key, slot.active), argv),),
+            lambda memory, now: revoke(memory, lease, now),
+            lambda replies: replies[0],
+            revokes=lease,
+        )
+
+    def revoke(self, lease: Lease) -> int:
+        answer: int = self.do(self.revoke_op(lease))
         return answer
 
     # --- what happens to the server's memory ---
