@@ -24,6 +24,7 @@ IN_SCRIPTS: Final = frozenset(
             "DEL",
             "EXISTS",
             "GET",
+            "GETEX",
             "GETRANGE",
             "HDEL",
             "HGET",
