@@ -9,7 +9,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from sekali import LeaseBusy, LeaseLost, SettingInvalid, lease, warm
+from sekali import LeaseBusy, LeaseLost, SettingInvalid, lease, load_lease, warm
 from tests.worker_kit import Context, Kit, event, job, started_kit
 
 if TYPE_CHECKING:
@@ -107,6 +107,28 @@ def test_ensure_refuses_what_the_function_cannot_live_for(kit: Kit) -> None:
     worker.handler(event(job("a", {"n": 1}, name="long")), Context(seconds=5))
 
     assert [LeaseLost] == refused
+
+
+def test_loader_holds_the_lease_of_its_load(kit: Kit) -> None:
+    worker = kit.worker()
+    seen: list[object] = [load_lease()]
+
+    @worker.job("look")
+    def look(job: Job) -> str:
+        def loader() -> str:
+            held = load_lease()
+            assert held is not None
+            held.ensure(20)
+            seen.append((held.key, held.check(), held.fence != job.lease.fence))
+            return "loaded"
+
+        value = job.cache.get_or_load("key", loader, ttl_seconds=5)
+        seen.append(load_lease())
+        return value
+
+    worker.handler(event(job("a", {"n": 1})), Context())
+
+    assert seen == [None, ("key", True, True), None]
 
 
 @pytest.mark.usefixtures("kit")

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
     from sekali.idempotency import IdempotencyLayer
     from sekali.jobs import Job
+    from sekali.leases import load_lease
     from sekali.lifetimes import Loaded
     from sekali.packing import MsgpackCodec, Packing
     from sekali.passage import Result
@@ -76,6 +77,7 @@ __all__ = [
     "cached",
     "lease",
     "listening",
+    "load_lease",
 ]
 
 _HOMES = {
@@ -95,6 +97,7 @@ _HOMES = {
     "cache": "sekali.caching",
     "cached": "sekali.cached_functions",
     "lease": "sekali.warm",
+    "load_lease": "sekali.leases",
     "listening": "sekali.pushes",
 }
 

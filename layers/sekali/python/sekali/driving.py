@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sekali.errors import LoadTimeout
+from sekali.leases import LOADING, HeldLease
 from sekali.steps import WAIT_SHARE, Flush, Pause, Run
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator
+    from collections.abc import Awaitable, Callable, Generator, Iterator
 
+    from sekali.answers import Lease
     from sekali.flights import Gate
     from sekali.invocation import Invocation
     from sekali.shared import Shared
@@ -77,8 +80,9 @@ class Driver:
                 return self.flush(step)
             case Pause(seconds=seconds):
                 return self._invocation.pause(seconds)
-            case Run(loader=loader, gated=False):
-                return loader()
+            case Run(loader=loader, gated=False, lease=lease):
+                with self._holding(lease):
+                    return loader()
             case Run(loader=loader):
                 if not self._gate.enter(self._gate_seconds()):
                     raise LoadTimeout("(any key: too many loads at once)", self._gate_seconds())
@@ -93,14 +97,25 @@ class Driver:
                 return await asyncio.to_thread(self.flush, step)
             case Pause(seconds=seconds):
                 return await asyncio.sleep(seconds)
-            case Run(loader=loader, gated=False):
-                return await _called(loader)
+            case Run(loader=loader, gated=False, lease=lease):
+                with self._holding(lease):
+                    return await _called(loader)
             case Run(loader=loader):
                 await self._enter_gate()
                 try:
                     return await _called(loader)
                 finally:
                     self._gate.leave()
+
+    @contextmanager
+    def _holding(self, lease: Lease | None) -> Iterator[None]:
+        """Let `load_lease` answer with the lease of this load."""
+        held = None if lease is None else HeldLease(lease, self._invocation, self._shared)
+        token = LOADING.set(held)
+        try:
+            yield
+        finally:
+            LOADING.reset(token)
 
     async def _enter_gate(self) -> None:
         until = self._invocation.now() + self._gate_seconds()

@@ -18,6 +18,7 @@ resource itself can refuse a stale holder, and only if it compares the fence.
 from __future__ import annotations
 
 import logging
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 from sekali.answers import Lost
@@ -36,6 +37,15 @@ FENCE_ATTRIBUTE: Final = "sekali_fence"
 TOKEN_ATTRIBUTE: Final = "sekali_token"
 ROUND_TRIP_SECONDS: Final = 1.0
 """Asked for on top, because a lease counts from before its renewal was sent."""
+
+
+def load_lease() -> HeldLease | None:
+    """Return the lease under which the loader that runs in this context computes its value.
+
+    None outside a loader, in a loader of several keys, and where a load has no lease because the
+    shared cache is away or a wait reached its bound.
+    """
+    return LOADING.get()
 
 
 class HeldLease:
@@ -148,3 +158,6 @@ class HeldLease:
             },
             "ExpressionAttributeValues": {":sekali_f": fence, ":sekali_t": token},
         }
+
+
+LOADING: ContextVar[HeldLease | None] = ContextVar("sekali_load_lease", default=None)

@@ -246,7 +246,7 @@ class Loading:
         passage.begin(lease)
         began = tiers.invocation.now()
         try:
-            returned = yield Run(call.loader)
+            returned = yield Run(call.loader, lease=lease)
             # The lease is renewed until its finish is sent.
             seconds = tiers.invocation.now() - began
             loaded = returned if isinstance(returned, Loaded) else Loaded(returned)

@@ -19,6 +19,7 @@ from sekali.telemetry import events
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from sekali.answers import Lease
     from sekali.entries import Seen
     from sekali.scripts import Command
 
@@ -43,10 +44,14 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Call the loader; answered with what it returned, or what it raised. `gated`: one of few."""
+    """Call the loader; answered with what it returned, or what it raised.
+
+    `gated`: one of few. `lease`: what the load is done under, for `load_lease`.
+    """
 
     loader: Callable[[], Any]  # Any: whatever the caller caches
     gated: bool = False
+    lease: Lease | None = None
 
 
 Step = Flush | Pause | Run
