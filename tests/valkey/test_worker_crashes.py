@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sekali import PermanentError
 from sekali.telemetry import events
 from tests.worker_world.faults import Killed, Script
 from tests.worker_world.world import World
@@ -156,6 +157,47 @@ def test_superseded_holder_changes_neither_value_nor_lease_of_the_running_succes
     assert world.server.client.keys("*:lease:*") == []
     (key,) = world.server.client.keys("*:value:*")
     assert str(world.server.client.get(key)).endswith('"newer"\'')
+
+
+def test_permanent_failure_of_a_superseded_holder_is_not_a_dead_letter(world: World) -> None:
+    late = world.environment(Script(finish=["stop"]), durable_mode="redis")
+    heir = world.environment(durable_mode="redis")
+    world.send("a", {"n": 3})
+
+    def never(*_: object) -> object:
+        raise PermanentError("never")
+
+    def take_over(_: Environment) -> None:
+        world.pass_time(100.0)
+        world.body = world.square
+        world.send("b", {"n": 3})
+        world.deliver(heir, "m2")
+
+    world.body, world.on_stop = never, take_over
+    returned = world.deliver(late, "m1", seconds=300.0)
+
+    assert returned == []
+    assert world.reasons() == []
+    world.drain(heir)
+    assert world.runs == ["b"]
+
+
+def test_follower_is_not_settled_by_a_leader_whose_lease_ran_out(world: World) -> None:
+    here = world.environment()
+
+    def slow(_: Environment, job: Job) -> object:
+        world.runs.append(job.id)
+        world.pass_time(14.0)
+        return job.payload["n"]
+
+    world.body = slow
+    world.send("a", {"n": 3})
+    world.send("b", {"n": 3})
+
+    world.deliver(here)
+
+    assert settled(world) == ["a"]
+    assert len(world.queue.waiting) == 1
 
 
 def test_heartbeat_that_finds_the_lease_gone_lets_the_winner_s_result_count(world: World) -> None:

@@ -104,6 +104,18 @@ def test_recorded_job_is_deleted_although_its_finish_is_never_confirmed(
     assert world.runs == ["a"]
 
 
+@pytest.mark.parametrize("mode", ["recorded", "redis"])
+def test_failing_finish_is_repeated_until_the_cache_answers(world: World, mode: str) -> None:
+    here = world.environment(Script(finish=["down"] * 2), durable_mode=mode)
+    world.send("a", {"n": 3})
+
+    returned = world.deliver(here)
+
+    assert returned == []
+    assert world.server.client.keys("*:lease:*") == []
+    assert world.runs == ["a"]
+
+
 @pytest.mark.parametrize("fault", ["lost", "down", "refused"])
 def test_unconfirmed_job_of_mode_redis_comes_back(world: World, fault: Fault) -> None:
     here = world.environment(Script(finish=[fault] * FOR_EVER), durable_mode="redis")

@@ -53,6 +53,8 @@ class Ledger:
     done: set[tuple[str, str, str]] = field(default_factory=set)
     spent: Counter[str] = field(default_factory=Counter)
     deletions: Counter[str] = field(default_factory=Counter)
+    # What a body found: raised there, it would only be one more error of a job.
+    complaints: list[str] = field(default_factory=list)
 
     def identity(self, message: Waiting) -> tuple[str, str, str]:
         """Return name, id and payload hash of a message."""
@@ -91,6 +93,8 @@ class Ledger:
 
     def check_records(self, client: Redis, *, recorded: bool) -> None:
         """Require that what the cache calls done is what the table holds."""
+        if self.complaints:
+            raise Broken(self.complaints[0])
         keys: Any = client.keys("*:job:compute/*") + client.keys("*:job:once/*")
         for key in keys:  # Any: the client's own stubs
             record: Any = client.hgetall(key)  # Any: as above
