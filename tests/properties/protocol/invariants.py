@@ -73,7 +73,6 @@ class Invariants:
         self._keyspace = keyspace
         self.keys: dict[bytes, KeyMemory] = defaultdict(KeyMemory)
         self.records: dict[bytes, RecordMemory] = defaultdict(RecordMemory)
-        self.revived_after_loss = 0
 
     def body_started(self, ask: Ask) -> None:
         self.records[self._slot(ask).record].bodies += 1
