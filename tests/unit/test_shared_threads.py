@@ -30,6 +30,9 @@ class Pool:
 
     connection_kwargs: dict[str, float] = field(default_factory=dict)
 
+    def disconnect(self, *, inuse_connections: bool = True) -> None:
+        """Close nothing: the client below tells whether it was closed."""
+
 
 @dataclass
 class Client:

@@ -103,7 +103,7 @@ class Pool:
     def __init__(self) -> None:
         self.connection_kwargs = {"socket_timeout": 0.5, "socket_connect_timeout": 1.0}
 
-    def disconnect(self, *, inuse_connections: bool) -> None:
+    def disconnect(self, *, inuse_connections: bool = True) -> None:
         """Keep the one connection of the test."""
 
     def reset(self) -> None:
