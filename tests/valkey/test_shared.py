@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+import signal
 import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
 from redis import Redis
+from redis.crc import key_slot
 from redis.exceptions import ResponseError
 
 from sekali.answers import Acquired, Ask, Terms
@@ -22,6 +27,7 @@ from sekali.keys import Keyspace
 from sekali.scripts import EPOCH, Command
 from sekali.shared import IDLE_SECONDS, Shared, connect
 from sekali.testing import FrozenClock
+from tests.conftest import started_valkey
 from tests.valkey.proxies import proxied
 
 if TYPE_CHECKING:
@@ -32,6 +38,8 @@ if TYPE_CHECKING:
     from sekali.clock import Clock
     from sekali.telemetry.events import SharedFailed
 
+CLUSTER = {"cluster-enabled": "yes", "cluster-node-timeout": "60000"}
+HALF = 8_192
 PING = Command(("PING",))
 MY_ID = Command(("CLIENT", "ID"))
 TERMS = Terms(
@@ -413,3 +421,74 @@ def test_a_pipeline_over_several_slots_is_one_flush_on_a_cluster(
     assert flushes == 2  # the scripts were unknown
     assert shared.flushes == 3
     assert [reply[:2] for reply in second] == [reply[:2] for reply in first]
+
+
+@pytest.fixture(scope="module")
+def two_nodes() -> Iterator[tuple[Redis, Redis]]:
+    """Start a cluster of two nodes, the lower half of the slots on the first one."""
+    with ExitStack() as started:
+        servers = [started.enter_context(started_valkey(CLUSTER)) for _ in range(2)]
+        nodes: list[Any] = [started.enter_context(Redis(port=one.port)) for one in servers]
+        first, second = nodes
+        first.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, HALF - 1)
+        second.execute_command("CLUSTER", "ADDSLOTSRANGE", HALF, 16_383)
+        second.execute_command("CLUSTER", "SET-CONFIG-EPOCH", 2)
+        first.execute_command("CLUSTER", "MEET", "127.0.0.1", servers[1].port)
+        while not all(
+            b"cluster_state:ok" in node.execute_command("CLUSTER", "INFO") for node in nodes
+        ):
+            time.sleep(0.01)
+        yield first, second
+
+
+def texts_in(*, lower: bool, count: int) -> list[str]:
+    texts = (f"key-{number}" for number in itertools.count())
+    chosen = (text for text in texts if (key_slot(text.encode()) < HALF) == lower)
+    return list(itertools.islice(chosen, count))
+
+
+@pytest.mark.slow
+def test_a_node_that_hangs_costs_its_time_outs_and_not_one_for_each_command(
+    door: Doors, two_nodes: tuple[Redis, Redis]
+) -> None:
+    """The client sent each command of the node once more, one by one: minutes for a batch."""
+    first, second = two_nodes
+    port = first.get_connection_kwargs()["port"]
+    shared = door(port, cache_cluster=True, cache_timeout_seconds=0.1)
+    reads = [Command(("GET", text)) for text in texts_in(lower=False, count=60)]
+    shared.flush(reads)
+    process = second.info("server")["process_id"]
+    os.kill(process, signal.SIGSTOP)
+    began = time.monotonic()
+    try:
+        with pytest.raises(SharedUnavailable) as raised:
+            shared.flush(reads)
+    finally:
+        os.kill(process, signal.SIGCONT)
+
+    assert raised.value.cause == "TimeoutError"
+    assert time.monotonic() - began < 60 * 0.1 / 2
+
+
+@pytest.mark.slow
+def test_a_slot_that_moved_is_followed_within_the_flush(
+    door: Doors, two_nodes: tuple[Any, Any]
+) -> None:
+    first, second = two_nodes
+    port = first.get_connection_kwargs()["port"]
+    shared = door(port, cache_cluster=True)
+    stays, moves = texts_in(lower=True, count=2)
+    writes = [Command(("SET", text, text)) for text in (stays, moves)]
+    shared.flush([Command(("GET", stays))])
+    new_home = second.execute_command("CLUSTER", "MYID").decode()
+    for node in (second, first):
+        node.execute_command("CLUSTER", "SETSLOT", key_slot(moves.encode()), "NODE", new_home)
+
+    before = shared.flushes
+    replies = shared.flush(writes)
+    redirected = shared.flushes - before
+    shared.flush(writes)
+
+    assert replies == [True, True]
+    assert redirected == 2
+    assert shared.flushes - before == 3  # the new home is known by now

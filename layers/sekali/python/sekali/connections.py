@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from sekali.clock import SystemClock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from sekali.clock import Clock
 
@@ -113,6 +113,40 @@ def pools_of(client: Any) -> list[Any]:  # Any: a client of redis-py, and its po
         nodes = [node.redis_connection for node in client.get_nodes()]
         return [node.connection_pool for node in nodes if node is not None]
     return [client.connection_pool]
+
+
+def exchange(
+    client: Any,  # Any: a client of redis-py, standalone or cluster
+    commands: Sequence[tuple[bytes | str | int, ...]],
+) -> tuple[list[Any], int]:  # Any: replies have as many types as commands
+    """Send one pipeline; return the replies, and how many commands were redirected.
+
+    What the server refused stands in its reply's place. A cluster's client would by itself send
+    every command that got no reply once more, one by one, each with a time-out of its own: with a
+    node that hangs, five hundred commands wait for minutes. Here only those are sent on that a node
+    has answered with where to go, while slots move.
+    """
+    pipeline = client.pipeline(transaction=False)
+    if not hasattr(pipeline, "send_cluster_commands"):
+        for command in commands:
+            pipeline.execute_command(*command)
+        return pipeline.execute(raise_on_error=False), 0
+
+    from redis.cluster import PipelineCommand
+    from redis.exceptions import AskError, ResponseError, TryAgainError
+
+    made: Any = PipelineCommand  # Any: it has no types
+    stack = [made(command, {}, at) for at, command in enumerate(commands)]
+    replies = pipeline.send_cluster_commands(stack, raise_on_error=False, allow_redirections=False)
+    moved = [at for at, reply in enumerate(replies) if isinstance(reply, AskError | TryAgainError)]
+    if moved:
+        client.nodes_manager.initialize()
+    for at in moved:
+        try:
+            replies[at] = client.execute_command(*commands[at])
+        except ResponseError as error:
+            replies[at] = error
+    return replies, len(moved)
 
 
 def close(client: Any) -> None:  # Any: a client of redis-py

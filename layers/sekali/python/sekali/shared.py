@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sekali.breaker import Breaker
 from sekali.clock import age_seconds, now
-from sekali.connections import CacheSettings, Waits, close, connect
+from sekali.connections import CacheSettings, Waits, close, connect, exchange
 from sekali.errors import SharedUnavailable
 from sekali.scripts import Command
 from sekali.telemetry.events import SharedFailed
@@ -163,7 +163,8 @@ class Shared:
         from redis.exceptions import TimeoutError as TimedOut
 
         failures = (Disconnected, TimedOut, RedisClusterException, OSError)
-        if self._used is not None and age_seconds(self._used, self._clock) > IDLE_SECONDS:
+        used = self._used
+        if used is not None and age_seconds(used, self._clock) > IDLE_SECONDS:
             self.close()
         cause = "NoTimeLeft"
         for _ in range(_ATTEMPTS):
@@ -189,10 +190,9 @@ class Shared:
         failed = True
         try:
             line.waits.fit(line.client, left_seconds)
-            pipeline = line.client.pipeline(transaction=False)
-            for command in commands:
-                pipeline.execute_command(*command)
-            replies: list[Any] = pipeline.execute(raise_on_error=False)  # Any: as in flush
+            replies, redirected = exchange(line.client, commands)
+            with self._lock:
+                self.flushes += redirected
             broken = next((reply for reply in replies if isinstance(reply, failures)), None)
             if broken is not None:  # a cluster client hands these back in place
                 raise broken
