@@ -49,6 +49,8 @@ def test_what_is_due_sooner_is_called_first(pulse: Pulse) -> None:
 
 
 def test_all_beats_share_one_thread_that_outlives_them(pulse: Pulse) -> None:
+    before = set(threading.enumerate())
+
     def beat() -> float:
         return NEVER_SECONDS
 
@@ -56,7 +58,7 @@ def test_all_beats_share_one_thread_that_outlives_them(pulse: Pulse) -> None:
         pulse.add(beat, after_seconds=NEVER_SECONDS)
         pulse.remove(beat)
 
-    names = [thread.name for thread in threading.enumerate()]
+    names = [thread.name for thread in set(threading.enumerate()) - before]
     assert names.count("sekali-heartbeat") == 1
 
 
@@ -112,9 +114,10 @@ def test_beat_that_raises_keeps_no_other_from_being_called(
 
 
 def test_thread_ends_when_the_pulse_is_closed() -> None:
-    pulse = Pulse()
+    pulse, before = Pulse(), set(threading.enumerate())
     pulse.add(lambda: NEVER_SECONDS, after_seconds=NEVER_SECONDS)
-    (thread,) = [one for one in threading.enumerate() if one.name == "sekali-heartbeat"]
+    started = set(threading.enumerate()) - before
+    (thread,) = [one for one in started if one.name == "sekali-heartbeat"]
 
     pulse.close()
 
