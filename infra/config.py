@@ -79,6 +79,7 @@ class Config:
     cache_shards: int
     own: Own
     handlers: frozenset[str]
+    workers: tuple[str, ...]
     fifo: bool
     snap_start: bool
     encryption: str
@@ -159,8 +160,11 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "powertools": ("vendored", "public"),
 }
 
+DEFAULT_WORKERS: Final = "reports"
 HANDLERS: Final = Path(__file__).resolve().parent.parent / "handlers"
 EVENT_HANDLERS: Final = ("invalidate", "recover")
+# A module's name, which becomes part of a queue's.
+_WORKER: Final = r"[a-z][a-z0-9_]{0,31}"
 
 _ARN: Final = r"arn:aws[a-z-]*:sqs:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,80}(\.fifo)?"
 # What the user has already; each is absent by default.
@@ -177,6 +181,7 @@ TEXTS: Final = {
     "queue_arn": (_ARN, "the ARN of a queue"),
     "dead_letter_queue_arn": (_ARN, "the ARN of a queue"),
 }
+_WORKERS: Final = "names of modules in handlers/, each once, separated by commas"
 # Which of them mean nothing without the other.
 _TOGETHER: Final = (
     ("vpc_id", "subnet_ids"),
@@ -271,6 +276,7 @@ def read(context: Mapping[str, object]) -> Config:
         cache_eviction=choices["cache_eviction"],
         own=Own(**{name: _text(context, name) for name in TEXTS}),
         handlers=available_handlers(),
+        workers=_workers(context),
         fifo=choices["fifo"] == "true",
         snap_start=choices["snap_start"] == "true",
         encryption=choices["encryption"],
@@ -294,7 +300,7 @@ def _reserved(stage: Stage, max_concurrency: int, max_pollers: int) -> int:
 
 
 def _refuse_unknown(context: Mapping[str, object]) -> None:
-    known = {"max_concurrency", "reserved_concurrency"}
+    known = {"max_concurrency", "reserved_concurrency", "workers"}
     known |= CHOICES.keys() | DEFAULT_NUMBERS.keys() | TEXTS.keys()
     for name, value in context.items():
         if _OUR_NAMES.fullmatch(name) and name not in known:
@@ -315,6 +321,18 @@ def _check_queues(config: Config) -> None:
             kind = "a FIFO queue's" if config.fifo else "a standard queue's"
             rule = f"{kind} where fifo is {str(config.fifo).lower()}"
             raise ConfigInvalid(name=name, rule=rule, value=arn)
+    if config.own.queue_arn and len(config.workers) > 1:
+        rule = "one module where queue_arn is given: a queue has one worker"
+        raise ConfigInvalid(name="workers", rule=rule, value=",".join(config.workers))
+
+
+def _workers(context: Mapping[str, object], folder: Path = HANDLERS) -> tuple[str, ...]:
+    value = context.get("workers", DEFAULT_WORKERS)
+    names = tuple(value.split(",")) if isinstance(value, str) else ()
+    legal = all(re.fullmatch(_WORKER, name) and (folder / f"{name}.py").exists() for name in names)
+    if not (names and legal) or len({*names, *EVENT_HANDLERS}) != len(names) + len(EVENT_HANDLERS):
+        raise ConfigInvalid(name="workers", rule=_WORKERS, value=value)
+    return names
 
 
 def _check_cache(config: Config) -> None:

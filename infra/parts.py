@@ -10,7 +10,7 @@ from aws_cdk import aws_sqs as sqs
 
 from infra.cache import Cache, ExistingCache, Nodes, SharedCache
 from infra.cache_access import access_string
-from infra.config import Config
+from infra.config import DEFAULT_WORKERS, Config
 from infra.functions import Surroundings
 from infra.layers import handlers_code, library_layer, powertools_layer, vendor_layer
 from infra.network import Network
@@ -21,6 +21,17 @@ from infra.storage import Storage
 NAMESPACE: Final = "sekali"
 SERVICE: Final = "flight-reports"
 LOG_RETENTION: Final = {7: logs.RetentionDays.ONE_WEEK, 90: logs.RetentionDays.THREE_MONTHS}
+
+
+def construct_id(module: str) -> str:
+    """Name the construct of a worker's module: `cold_storage` is `ColdStorage`."""
+    return "".join(part.title() for part in module.split("_"))
+
+
+def service(module: str) -> dict[str, str]:
+    """Tell a worker's metrics and logs apart from those of the others."""
+    name = SERVICE if module == DEFAULT_WORKERS else module.replace("_", "-")
+    return {"SEKALI_SERVICE": name, "POWERTOOLS_SERVICE_NAME": name}
 
 
 def removal_policy(config: Config) -> RemovalPolicy:

@@ -54,7 +54,8 @@ class SekaliStack(Stack):
         )
         self.surroundings = parts.surroundings(self, config, network=self.network)
         self.variables = parts.environment(config, cache=self.cache, storage=self.storage)
-        self.worker = self._worker(config)
+        self.workers = {name: self._worker(config, name) for name in config.workers}
+        self.worker = self.workers[config.workers[0]]
         if config.handlers:
             self.undelivered = parts.undelivered(self)
         if "invalidate" in config.handlers:
@@ -63,25 +64,24 @@ class SekaliStack(Stack):
             self._recover()
         self._outputs()
 
-    def _worker(self, config: Config) -> QueueWorker:
-        role = FunctionRole(self, "WorkerRole")
+    def _worker(self, config: Config, name: str) -> QueueWorker:
+        role = FunctionRole(self, f"{parts.construct_id(name)}Role")
         worker = QueueWorker(
             self,
-            "Reports",
+            parts.construct_id(name),
             numbers=parts.queue_numbers(config),
             surroundings=self.surroundings,
-            handler="handlers.reports.handler",
+            handler=f"handlers.{name}.handler",
             memory_mib=config.memory_mib,
-            environment=self.variables,
+            environment=self.variables | parts.service(name),
             role=role.given,
             encryption_key=self.key,
             existing=parts.existing_queues(self, config),
         )
         queue, dead_letters = worker.queue.queue_arn, worker.dead_letters.queue_arn
         table, bucket = self.storage.table.table_arn, self.storage.bucket
-        data, payloads, results = (
-            bucket.arn_for_objects(f"{one}*")
-            for one in (DATA_PREFIX, PAYLOADS_PREFIX, RESULTS_PREFIX)
+        payloads, results = (
+            bucket.arn_for_objects(f"{one}*") for one in (PAYLOADS_PREFIX, RESULTS_PREFIX)
         )
         self._allow_what_all_need(role, worker.log_group, "dynamodb", "s3", "sqs")
         # The event source mapping, with this role.
@@ -94,10 +94,15 @@ class SekaliStack(Stack):
         role.allow("KeepResults", keep, table)
         role.allow("KeepLargeResults", "s3:GetObject s3:PutObject", results)
         role.allow("ReadPayloads", "s3:GetObject", payloads)  # Senders write them.
-        role.allow("ReadFlights", "s3:GetObject", data)
+        if name == "reports":
+            self._allow_what_reports_need(role)
+        return worker
+
+    def _allow_what_reports_need(self, role: FunctionRole) -> None:
+        bucket = self.storage.bucket
+        role.allow("ReadFlights", "s3:GetObject", bucket.arn_for_objects(f"{DATA_PREFIX}*"))
         # Without it S3 answers 403 for an object that is not there.
         role.allow("TellMissingFromForbidden", "s3:ListBucket", bucket.bucket_arn)
-        return worker
 
     def _invalidate(self) -> None:
         rule = changed_objects(self, "Changed", bucket=self.storage.bucket, prefix=DATA_PREFIX)
@@ -159,3 +164,10 @@ class SekaliStack(Stack):
             ("SecurityGroupId", self.network.worker.security_group_id),
         ):
             CfnOutput(self, name, value=value)
+        for name, worker in list(self.workers.items())[1:]:
+            for output, value in (
+                ("QueueUrl", worker.queue.queue_url),
+                ("DeadLetterQueueUrl", worker.dead_letters.queue_url),
+                ("FunctionName", worker.function.function_name),
+            ):
+                CfnOutput(self, f"{parts.construct_id(name)}{output}", value=value)

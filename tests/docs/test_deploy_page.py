@@ -12,6 +12,7 @@ from infra.config import CHOICES, DEFAULT_NUMBERS, STAGES, TEXTS, read
 from infra.queue_numbers import QueueNumbers, QueueRuleBroken
 
 PAGE = (Path(__file__).parents[2] / "docs" / "deploy.md").read_text(encoding="utf-8")
+MORE = {"max_concurrency", "reserved_concurrency", "workers"}
 ROWS = dict(re.findall(r"^\| `([a-z_]+)` \| (.+) \|$", PAGE, flags=re.MULTILINE))
 
 
@@ -35,13 +36,13 @@ def test_the_choices_and_what_follows_from_the_stage_stand_on_the_page() -> None
 
 def test_every_name_on_the_page_is_one_that_the_app_reads() -> None:
     settings = CHOICES.keys() | DEFAULT_NUMBERS.keys()
-    for name in settings | {"max_concurrency", "reserved_concurrency"}:
+    for name in settings | MORE:
         row = ROWS[name]
         first = re.findall(r"[a-z0-9-]+", row.replace("none in dev", "0"))[0]
 
         read({name: first})
 
-    assert ROWS.keys() == settings | TEXTS.keys() | {"max_concurrency", "reserved_concurrency"}
+    assert ROWS.keys() == settings | TEXTS.keys() | MORE
 
 
 def test_each_sum_on_the_page_is_right() -> None:

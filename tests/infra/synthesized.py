@@ -100,7 +100,8 @@ def synthesize(folder: Path, **context: str) -> Synthesized:
 
     from infra.app import build
 
-    app = App(context={**flags(), **context}, outdir=str(folder))
+    # A user's cdk.json may name workers of their own.
+    app = App(context={**flags(), "workers": "reports", **context}, outdir=str(folder))
     build(app)
     app.synth()
     return read(folder)

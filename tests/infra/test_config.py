@@ -37,6 +37,10 @@ if TYPE_CHECKING:
         ("cache_url", "valkey://cache.internal:6379"),
         ("queue_arn", "https://sqs.eu-west-1.amazonaws.com/1/queue"),
         ("timout_seconds", "10"),
+        ("workers", ""),
+        ("workers", "Reports"),
+        ("workers", "reports,reports"),
+        ("workers", "reports,recover"),
     ],
 )
 def test_a_wrong_value_stops_the_synth_with_its_name_and_its_rule(name: str, value: str) -> None:
@@ -120,6 +124,11 @@ ARN = "arn:aws:sqs:eu-west-1:111122223333:theirs"
         ({"cache": "serverless", "cache_eviction": "noeviction"}, "cache_eviction"),
         ({"cache": "serverless", "cache_shards": "2"}, "cache_shards"),
         ({"powertools": "public", "target": "host"}, "powertools"),
+        ({"workers": "reports,nowhere"}, "workers"),
+        (
+            {"workers": "reports,delays", "queue_arn": ARN, "dead_letter_queue_arn": ARN},
+            "workers",
+        ),
     ],
 )
 def test_settings_that_need_or_exclude_each_other_stop_the_synth(
