@@ -49,6 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     console = Console()
     signal.signal(signal.SIGTERM, _end)
+    # A shell starts what runs in its background with this one ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         report, extra = run(
             console, messages=options.messages, seed=options.seed, kill=options.kill

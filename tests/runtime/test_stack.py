@@ -149,6 +149,8 @@ from pathlib import Path
 from infra.local.chaos import KillOnce
 from infra.local.stack import LocalStack
 tempfile.tempdir = sys.argv[2]
+# Whoever was started in the background of a shell was told to ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 with LocalStack(Path(sys.argv[1])) as stack:
     print("up", flush=True)
     signal.pause()
