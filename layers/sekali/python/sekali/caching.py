@@ -43,7 +43,7 @@ def cache(context: Any = None, *, service: str = "cache") -> Iterator[Tiered]:
     """
 
     def observe(settings: Settings) -> Sequence[Hook]:
-        from sekali.telemetry.powertools import observers
+        from sekali.telemetry.observing import observers
 
         return observers(settings.service or service)
 

@@ -194,7 +194,7 @@ class Worker:
     def _observers(self, settings: Settings) -> Sequence[Hook]:
         if self._hooks is not None:
             return self._hooks
-        from sekali.telemetry.powertools import observers
+        from sekali.telemetry.observing import observers
 
         return observers(settings.service or self.service)
 
