@@ -18,7 +18,7 @@ from tests.chaos.stage import Complaints, Prompter, Starts, message, slot_dump
 from tests.chaos.wires import Deed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tests.chaos.rig import Rig, Tenant
     from tests.chaos.stage import Stage
@@ -170,12 +170,29 @@ def fatal_record(stage: Stage) -> list[str]:
 def timeout_in_record_seven(stage: Stage) -> list[str]:
     """The function is killed at its timeout in record 7: records 1 to 6 are done, once.
 
-    Each takes longer than the quarter of a second that may be lost.
+    The sixth ended a moment before the seventh began, so only another thread can send it.
     """
-    complaints = Complaints()
     deployment = Deployment(max_concurrency=1, timeout_seconds=6, visibility_seconds=7)
+    return _timeout_after_six(stage, deployment, seconds=(0.3, 0.01, 0.01, 0.01, 0.3, 0.01))
+
+
+def timeout_without_a_thread(stage: Stage) -> list[str]:
+    """The same where no thread may run: what took longer than a quarter of a second is safe."""
+    deployment = Deployment(
+        max_concurrency=1,
+        timeout_seconds=4,
+        visibility_seconds=5,
+        settings={"SEKALI_HEARTBEAT": "false"},
+    )
+    return _timeout_after_six(stage, deployment, seconds=(0.26,) * 6)
+
+
+def _timeout_after_six(
+    stage: Stage, deployment: Deployment, *, seconds: Sequence[float]
+) -> list[str]:
+    complaints = Complaints()
     with stage.rig(deployment) as rig:
-        batch = [message("effect", f"{n}", seconds=0.3) for n in range(1, 7)]
+        batch = [message("effect", f"{n}", seconds=one) for n, one in enumerate(seconds, 1)]
         batch += [message("hang", "7"), *(message("effect", f"{n}") for n in range(8, 11))]
         rig.send(batch)
         rig.poll()

@@ -25,6 +25,7 @@ def complaints(stage: Stage) -> Complaints:
     return side_by_side(
         stage,
         scenarios.timeout_in_record_seven,
+        scenarios.timeout_without_a_thread,
         scenarios.out_of_time,
         scenarios.fatal_record,
         scenarios.death_at_the_table,
@@ -36,6 +37,12 @@ def complaints(stage: Stage) -> Complaints:
 
 def test_timeout_in_record_seven_loses_nothing_of_the_six_before(complaints: Complaints) -> None:
     assert complaints[scenarios.timeout_in_record_seven] == []
+
+
+def test_timeout_where_no_thread_may_run_loses_a_quarter_of_a_second(
+    complaints: Complaints,
+) -> None:
+    assert complaints[scenarios.timeout_without_a_thread] == []
 
 
 def test_batch_with_too_much_work_goes_back_before_its_time_is_over(complaints: Complaints) -> None:

@@ -110,7 +110,51 @@ def test_beat_that_raises_keeps_no_other_from_being_called(
     pulse.add(beat, after_seconds=0.01)
 
     assert called.wait(WAIT_SECONDS)
-    assert "a heartbeat failed and beats no more" in caplog.text
+    assert "sekali-heartbeat: a call failed and is not repeated" in caplog.text
+
+
+def test_beat_that_leaves_its_thread_keeps_nobody_waiting(
+    pulse: Pulse, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Symptom: `sys.exit` in an `on_lost` hook ended the thread, and the invocation waited on."""
+    begun, called = threading.Event(), threading.Event()
+
+    def leaving() -> float:
+        begun.set()
+        raise SystemExit(1)
+
+    def beat() -> float:
+        called.set()
+        return NEVER_SECONDS
+
+    pulse.add(leaving, after_seconds=0.0)
+    assert begun.wait(WAIT_SECONDS)
+    remover = threading.Thread(target=pulse.remove, args=(leaving,), daemon=True)
+    remover.start()
+    remover.join(WAIT_SECONDS)
+    pulse.add(beat, after_seconds=0.0)
+
+    assert not remover.is_alive()
+    assert called.wait(WAIT_SECONDS)
+    assert "sekali-heartbeat: a call failed and is not repeated" in caplog.text
+
+
+def test_call_that_is_asked_for_while_one_is_under_way_is_not_forgotten(pulse: Pulse) -> None:
+    calls = threading.Semaphore(0)
+
+    def beat() -> float:
+        calls.release()
+        pulse.add(again, after_seconds=0.0)
+        return NEVER_SECONDS
+
+    def again() -> float:
+        pulse.add(again, after_seconds=0.001)
+        calls.release()
+        return NEVER_SECONDS
+
+    pulse.add(beat, after_seconds=0.0)
+
+    assert all(calls.acquire(timeout=WAIT_SECONDS) for _ in range(4))
 
 
 def test_thread_ends_when_the_pulse_is_closed() -> None:

@@ -239,6 +239,51 @@ def test_finished_work_before_a_hanging_record_survives_the_kill(world: World) -
     assert settled(world) == ["a", "b"]
 
 
+def test_work_that_ended_a_moment_before_a_hanging_record_survives_the_kill(world: World) -> None:
+    """Symptom: what had ended within a quarter of a second before the hanging record was redone."""
+
+    def body(environment: Environment, job: Job) -> object:
+        world.square(environment, job)
+        if job.id != "hangs":
+            return job.payload["n"]
+        world.pass_time(20.0)
+        environment.flusher.beat()
+        raise Killed
+
+    world.body = body
+    doomed, heir = world.environment(), world.environment()
+    for number, job_id in enumerate(["a", "b", "hangs", "c"]):
+        world.send(job_id, {"n": number})
+
+    with pytest.raises(Killed):
+        world.deliver(doomed)
+
+    assert settled(world) == ["a", "b"]
+    world.body = world.square
+    world.drain(heir)
+    assert [world.runs.count(job_id) for job_id in ("a", "b")] == [1, 1]
+
+
+def test_nothing_is_sent_beside_a_record_before_it_is_due(world: World) -> None:
+    def body(environment: Environment, job: Job) -> object:
+        if job.id == "last":
+            world.pass_time(0.2)
+            again.extend(environment.flusher.beat())
+        return world.square(environment, job)
+
+    again: list[float] = []
+    world.body = body
+    here = world.environment()
+    for number, job_id in enumerate(["a", "b", "last"]):
+        world.send(job_id, {"n": number})
+
+    world.deliver(here)
+
+    assert here.flushes == 2
+    assert again == pytest.approx([0.05])
+    assert settled(world) == ["a", "b", "last"]
+
+
 def test_own_finish_is_not_told_as_a_lost_lease(world: World) -> None:
     """Symptom: a beat between the finish and its reply counted the lease as lost."""
     here = world.environment(Script(finish=["stop_after"]))

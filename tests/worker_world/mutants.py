@@ -263,7 +263,7 @@ OF_THE_BODIES: Final = (
     Mutant(
         "suspect runs before others are safe",
         "batch:Batch._run",
-        "        self._conclude()\n",
+        "        self._ended.send()\n",
         "",
         CRASHES,
         "record_that_kills_its_container_is_quarantined_alone",
@@ -326,11 +326,27 @@ OF_THE_BODIES: Final = (
     ),
     Mutant(
         "finished work waits for the end of the batch",
-        "batch:Batch._conclude_if_due",
-        "self._conclude()",
+        "ended:Ended.send_if_due",
+        "self.send()",
         "pass",
         CRASHES,
         "finished_work_before_a_hanging_record_survives_the_kill",
+    ),
+    Mutant(
+        "nothing is sent beside a record that runs on",
+        "ended:Ended._arm",
+        "self._pulse.add(",
+        "(lambda *_, **__: None)(",
+        CRASHES,
+        "work_that_ended_a_moment_before_a_hanging_record_survives_the_kill",
+    ),
+    Mutant(
+        "quick batch is sent in pieces",
+        "ended:Ended._beat",
+        " and self._seconds_left() > 0",
+        " and False",
+        CRASHES,
+        "nothing_is_sent_beside_a_record_before_it_is_due",
     ),
 )
 

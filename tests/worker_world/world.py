@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sekali import Worker, warm
 from sekali.durable import Durable
 from sekali.outbox import Outbox
+from sekali.pulse import Pulse
 from sekali.settings import Settings
 from sekali.testing import MemoryStore
 from tests.worker_world.cache import FaultyClient, Server
@@ -78,6 +79,28 @@ def _nobody() -> None:
     """Start nothing."""
 
 
+class HandPulse(Pulse):
+    """A pulse without a thread: a test calls what is due."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[float] = []
+        self._beats: list[Callable[[], float]] = []
+
+    def add(self, beat: Callable[[], float], *, after_seconds: float) -> None:
+        """Keep `beat`, whenever it is due."""
+        self.asked.append(after_seconds)
+        self._beats.append(beat)
+
+    def remove(self, beat: Callable[[], float]) -> None:
+        """Keep it no more."""
+        self._beats = [one for one in self._beats if one != beat]
+
+    def beat(self) -> list[float]:
+        """Call all that is kept; answer when each wants to be called again."""
+        return [one() for one in list(self._beats)]
+
+
 class LambdaContext:
     """What the worker reads of Lambda's context."""
 
@@ -128,6 +151,7 @@ class Environment:
             Settings(**settings), emit=self.events.append, clock=self.clock, connect=lambda: client
         )
         made.uniform = self.world.uniform
+        made.flusher = self.flusher = HandPulse()
         queue_client: Any = FaultyQueueClient(self.world.queue, self.decide)
         made.outbox = Outbox(lambda: queue_client)
         if made.durable is not None:

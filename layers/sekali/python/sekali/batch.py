@@ -8,8 +8,8 @@ A quick batch waits for the shared cache twice, whatever its size up to 500 reco
     flush 2   [every finish, leaders before followers]                       `concluding`
     settle    copies and dead letters are sent, then the rest is returned    `worker`
 
-Flush 2 also happens at the first record boundary after 0.25 s of work, so that a batch cut off by
-its timeout loses at most the record it was in and that quarter of a second.
+Flush 2 also happens after 0.25 s of work, at a record boundary or beside a record that runs on (see
+`ended`), so that a batch cut off by its timeout loses the record it was in and nothing before it.
 
 What is *not* guaranteed: that a body runs once. A holder that was killed is run again; of two that
 ran, the first recorded outcome counts.
@@ -18,13 +18,13 @@ ran, the first recorded outcome counts.
 from __future__ import annotations
 
 import logging
-import threading
 from typing import TYPE_CHECKING, Any
 
 from sekali.answers import Acquired, Done, Lost
 from sekali.claiming import Claiming
 from sekali.concluding import Concluding
 from sekali.degraded import Degraded
+from sekali.ended import Ended
 from sekali.errors import KeyInvalid, MessageInvalid, SharedUnavailable, StoreUnavailable
 from sekali.invocation import LAST_FLUSH_SECONDS
 from sekali.items import Item, Verdict
@@ -82,12 +82,13 @@ class Batch:
         self._degraded = Degraded(container, invocation)
         self._claiming = Claiming(container, invocation, self._degraded)
         self._concluding = Concluding(container, invocation, self._claiming)
-        # Bodies may run on threads: one lock for the list, one so that flushes do not overlap.
-        self._lock = threading.Lock()
-        self._flushing = threading.Lock()
         self._items: list[Item] = []
-        self._ended: list[Item] = []
-        self._work_began: float | None = None
+        self._ended = Ended(
+            lambda ended: self._concluding.conclude(ended, self._items),
+            invocation=invocation,
+            after_seconds=container.settings.flush_after_seconds,
+            pulse=container.flusher if container.settings.heartbeat else None,
+        )
         self._bodies = 0
 
     def process(self, records: Sequence[Mapping[str, Any]]) -> list[Item]:
@@ -95,11 +96,14 @@ class Batch:
         first: dict[tuple[str, str, str], Item] = {}
         self._items = [self._decode(raw, first) for raw in records]
         waves = fifo_waves if self._container.settings.fifo else standard_waves
-        for wave in waves(self._items):
-            self._claiming.claim(wave)
-            self._ask_table(wave)
-            self._run(wave)
-            self._conclude()
+        try:
+            for wave in waves(self._items):
+                self._claiming.claim(wave)
+                self._ask_table(wave)
+                self._run(wave)
+                self._ended.send()
+        finally:
+            self._ended.close()
         for item in self._items:
             if item.verdict is None and item.leader is not None and item.leader.id == item.id:
                 item.source, item.verdict = "repeat", item.leader.verdict
@@ -189,7 +193,7 @@ class Batch:
     # Step 4.
 
     def _run(self, wave: Sequence[Item]) -> None:
-        self._ended.extend(item for item in wave if item.ending is not None)
+        self._ended.add(*(item for item in wave if item.ending is not None))
         runnable = [item for item in wave if _is_runnable(item)]
         if not runnable:
             return
@@ -201,19 +205,18 @@ class Batch:
         # One by one, each after the others' outcomes are safe: a record that kills its container
         # would else take their finished work along until their attempts were used up as well.
         for item in filter(_is_suspect, runnable):
-            self._conclude()
+            self._ended.send()
             self._run_items([item], self._run_one)
 
     def _run_one(self, item: Item) -> None:
-        self._conclude_if_due()
+        self._ended.send_if_due()
         if item.lease is None and item.table_claim is None:
             self._perform(item)
             return
         if not (self._has_payload(item) and self._may_start(item) and self._noted_in_table(item)):
             return
         began = self._invocation.now()
-        with self._lock:
-            self._work_began = self._work_began or began
+        self._ended.body_starts()
         if item.lease is not None:
             item.lease.started = True
         try:
@@ -225,7 +228,7 @@ class Batch:
             if item.ending is None:
                 _log.error("job %s left no outcome and is tried again", item.name)
                 item.end("T", result=encode_error("no_outcome"))
-            self._end_later(item)
+            self._ended.body_ends(item)
 
     def _has_payload(self, item: Item) -> bool:
         """Read a payload that is in the bucket, before anything counts as a start."""
@@ -239,7 +242,7 @@ class Batch:
         except MessageInvalid as error:
             item.end("X", result=encode_error(error.reason, error))
         if item.ending is not None:
-            self._end_later(item)
+            self._ended.add(item)
         return item.ending is None
 
     def _may_start(self, item: Item) -> bool:
@@ -254,7 +257,7 @@ class Batch:
             needed += self._container.durations.expected(item.name)
         if self._invocation.remaining_seconds() < needed:
             item.end("U", then=defer("out_of_time", 0.0))
-            self._end_later(item)
+            self._ended.add(item)
             return False
         if not isinstance(answer, Acquired):
             return True  # a table claim lasts as long as the function can
@@ -276,7 +279,7 @@ class Batch:
                 deadline=self._invocation.monotonic_deadline(),
             )
         if item.ending is not None:
-            self._end_later(item)
+            self._ended.add(item)
         return item.ending is None and item.verdict is None
 
     def _mark_started(self, item: Item, answer: Acquired) -> bool:
@@ -295,7 +298,7 @@ class Batch:
         if isinstance(reply, Exception):
             _log.error("the start of %s could not be marked: %s", item.scoped_key, reply)
             item.end("U", then=give_back("shared_unavailable"))
-            self._end_later(item)
+            self._ended.add(item)
             return False
         if isinstance(claims.read_renew(lease, reply, sent_at), Lost):
             self._invocation.heartbeat.unwatch(lease)
@@ -303,25 +306,6 @@ class Batch:
             item.verdict = defer("lease_lost", 0.0)
             return False
         return True
-
-    # Steps 5 and 6.
-
-    def _end_later(self, item: Item) -> None:
-        with self._lock:
-            self._ended.append(item)
-
-    def _conclude_if_due(self) -> None:
-        after = self._container.settings.flush_after_seconds
-        with self._lock:
-            began, waiting = self._work_began, bool(self._ended)
-        if waiting and began is not None and self._invocation.now() - began >= after:
-            self._conclude()
-
-    def _conclude(self) -> None:
-        with self._flushing:
-            with self._lock:
-                ended, self._ended, self._work_began = self._ended, [], None
-            self._concluding.conclude([item for item in ended if item.ending], self._items)
 
 
 def _is_runnable(item: Item) -> bool:

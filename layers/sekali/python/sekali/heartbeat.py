@@ -194,6 +194,6 @@ class Heartbeat:
 def _call(callback: Callable[[], None]) -> None:
     try:
         callback()
-    except Exception:  # noqa: BLE001
-        # A hook of the user's: it must not keep the others from being renewed.
+    except BaseException:  # noqa: BLE001
+        # A hook of the user's: it must not keep the others from being renewed, not by `sys.exit`.
         _log.exception("on_lost %r failed", callback)

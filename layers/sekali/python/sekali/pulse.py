@@ -34,8 +34,9 @@ IDLE_SECONDS: Final = 5.0
 class Pulse:
     """Call beats when they are due, one after the other. Connects to nothing, starts when used."""
 
-    def __init__(self) -> None:
-        """Start no thread yet."""
+    def __init__(self, name: str = "sekali-heartbeat") -> None:
+        """Name the thread, and start none yet."""
+        self._name = name
         lock = threading.Lock()
         self._woken, self._ended = threading.Condition(lock), threading.Condition(lock)
         self._lock = lock
@@ -55,9 +56,7 @@ class Pulse:
         with self._lock:
             self._due[beat] = due
             if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._run, name="sekali-heartbeat", daemon=True
-                )
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                 self._thread.start()
             elif due < self._looks_at:
                 self._woken.notify()
@@ -83,8 +82,9 @@ class Pulse:
             pause_seconds = _called(beat)
             with self._lock:
                 self._beating = None
-                if beat in self._due:
-                    self._due[beat] = time.monotonic() + pause_seconds
+                if beat in self._due:  # and not asked for sooner while it was under way
+                    next_due = time.monotonic() + pause_seconds
+                    self._due[beat] = min(self._due[beat], next_due)
                 self._ended.notify_all()
 
     def _next(self) -> Beat | None:
@@ -101,7 +101,7 @@ class Pulse:
                 else:
                     self._looks_at = idle_since + IDLE_SECONDS
                 if beat is not None and self._looks_at <= now:
-                    self._beating = beat
+                    self._beating, self._due[beat] = beat, math.inf
                     return beat
                 self._woken.wait(min(self._looks_at - now, threading.TIMEOUT_MAX))
             self._thread = None
@@ -111,7 +111,8 @@ class Pulse:
 def _called(beat: Beat) -> float:
     try:
         return beat()
-    except Exception:  # noqa: BLE001
-        # The edge of a thread that others share: what failed is told and not called again.
-        _log.exception("a heartbeat failed and beats no more")
+    except BaseException:  # noqa: BLE001
+        # The edge of a thread that others share: what failed is told and not called again. Nobody
+        # interrupts this thread; what would end it comes out of a hook, and others wait for it.
+        _log.exception("%s: a call failed and is not repeated", threading.current_thread().name)
         return math.inf

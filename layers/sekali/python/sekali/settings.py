@@ -186,7 +186,7 @@ class Settings:
     )
     flush_after_seconds: float = _setting(
         Number(0, 60),
-        "Finished work is sent at the first record boundary after this.",
+        "Finished work is sent after this, at a record boundary or beside a record that runs on.",
         default=0.25,
     )
     local_max_entries: int = _setting(

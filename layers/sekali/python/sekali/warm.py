@@ -113,6 +113,8 @@ class Container:
         self.cache: Tiered | None = None
         self.loop = BackgroundLoop()
         self.pulse = Pulse()
+        # A thread of its own: a flush may wait for the table for longer than a lease lasts.
+        self.flusher = Pulse("sekali-flush")
         self.outbox = Outbox(cache(lambda: aws_client("sqs")))
         self.payloads = self._new_payloads()
         self.store = self._new_store()
@@ -149,6 +151,7 @@ class Container:
     def close(self) -> None:
         """Let go of sockets and threads. What is closed is not used again."""
         self.pulse.close()
+        self.flusher.close()
         self.shared.close()
         self.loop.close()
         if self.store is not None:

@@ -134,10 +134,16 @@ def _renews_after_thaw() -> None:
     _patch(Heartbeat, "_still_alive", lambda _, lease: not lease.lost)
 
 
-def _no_flush_between() -> None:
-    from sekali.batch import Batch
+def _no_flush_beside() -> None:
+    from sekali.ended import Ended
 
-    _patch(Batch, "_conclude_if_due", lambda _: None)
+    _patch(Ended, "_arm", lambda _: None)
+
+
+def _no_flush_between() -> None:
+    from sekali.ended import Ended
+
+    _patch(Ended, "send_if_due", lambda _: None)
 
 
 def _no_sense_of_time() -> None:
@@ -187,6 +193,7 @@ _PATCHES: Final[dict[str, Callable[[], None]]] = {
     "heartbeat-renews-after-thaw": _renews_after_thaw,
     "loads-wait-for-ever": _waits_for_ever,
     "no-finality-in-the-table": _no_finality,
+    "no-flush-beside": _no_flush_beside,
     "no-flush-between": _no_flush_between,
     "no-sense-of-time": _no_sense_of_time,
     "nobody-asks-the-table": _nobody_asks_the_table,
