@@ -97,7 +97,7 @@ def long_holder(stage: Stage, *, seconds: float = 6.0) -> list[str]:
         timeout_seconds=int(seconds) + 6,
         visibility_seconds=2,
         max_receives=2,
-        # The first beat comes after the cold start's imports, which take seconds on a busy machine.
+        # A busy machine may keep a thread from running for seconds.
         lease_seconds=8,
     )
     with stage.rig(deployment) as rig:

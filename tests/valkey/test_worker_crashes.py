@@ -220,6 +220,21 @@ def test_heartbeat_that_finds_the_lease_gone_lets_the_winner_s_result_count(worl
     assert any(isinstance(one, events.LeaseLost) for one in late.events)
 
 
+def test_leases_are_renewed_while_the_table_is_asked(world: World) -> None:
+    """Symptom: a table that answered late took longer than the lease, and nobody renewed it."""
+    cold = world.environment(Script(ask=["stop"]))
+    world.send("a", {"n": 3})
+    world.queue.receive(world.queue.visible())
+    world.pass_time(1000.0)
+    started: list[int] = []
+    world.on_stop = lambda _: started.append(cold.container.hearts_started)
+
+    world.deliver(cold)
+
+    assert started == [1]
+    assert settled(world) == ["a"]
+
+
 def test_finished_work_before_a_hanging_record_survives_the_kill(world: World) -> None:
     def body(environment: Environment, job: Job) -> object:
         world.square(environment, job)

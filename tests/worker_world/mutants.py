@@ -333,6 +333,14 @@ OF_THE_BODIES: Final = (
         "finished_work_before_a_hanging_record_survives_the_kill",
     ),
     Mutant(
+        "nobody renews while the table is asked",
+        "batch:Batch.process",
+        "if any(item.lease for item in wave):",
+        "if False:",
+        CRASHES,
+        "leases_are_renewed_while_the_table_is_asked",
+    ),
+    Mutant(
         "nothing is sent beside a record that runs on",
         "ended:Ended._arm",
         "self._pulse.add(",

@@ -63,6 +63,7 @@ class WorldContainer(warm.Container):
     """A container whose pauses are virtual, and whose present invocation can be reached."""
 
     current: Invocation
+    hearts_started = 0
 
     def invocation(self, *, owner: str, remaining_seconds: float) -> Invocation:
         """Begin an invocation whose waiting lets the world's time pass."""
@@ -70,13 +71,12 @@ class WorldContainer(warm.Container):
         assert isinstance(self.clock, Watch)
         made.pause = self.clock._world.pass_time  # noqa: SLF001 the world's own parts
         # No thread: whoever wants a beat calls it.
-        made.heartbeat.start = _nobody  # type: ignore[method-assign]
+        made.heartbeat.start = self._count_start  # type: ignore[method-assign]
         self.current = made
         return made
 
-
-def _nobody() -> None:
-    """Start nothing."""
+    def _count_start(self) -> None:
+        self.hearts_started += 1
 
 
 class HandPulse(Pulse):

@@ -99,6 +99,8 @@ class Batch:
         try:
             for wave in waves(self._items):
                 self._claiming.claim(wave)
+                if any(item.lease for item in wave):
+                    self._invocation.heartbeat.start()
                 self._ask_table(wave)
                 self._run(wave)
                 self._ended.send()
@@ -197,8 +199,6 @@ class Batch:
         runnable = [item for item in wave if _is_runnable(item)]
         if not runnable:
             return
-        if self._container.settings.heartbeat and any(item.lease for item in runnable):
-            self._invocation.heartbeat.start()
         healthy = [item for item in runnable if not _is_suspect(item)]
         if healthy:
             self._run_items(healthy, self._run_one)

@@ -1,15 +1,17 @@
 """Renew the leases of one invocation, all in one pipeline per beat.
 
-    t=0    claims answered, leases of 12 s
-    t=4    beat: one pipeline renews every lease that is still open   (a third, jittered)
-    t=8    beat fails: the cache does not answer                      tried again every 0.4 s
-    t=9    beat: fine again, nothing was lost
-    t=20   a lease whose renewals failed until it ran out is marked lost, and its holder is told
+    t=0    claims sent, leases of 12 s
+    t=3    a cold start has imported what it needs; what is left counts, not when this began
+    t=6    beat: one pipeline renews every lease that is still open   (a third of 9 s, jittered)
+    t=10   beat fails: the cache does not answer                      tried again every 0.4 s
+    t=11   beat: fine again, nothing was lost
+    t=23   a lease whose renewals failed until it ran out is marked lost, and its holder is told
 
 One heartbeat belongs to one invocation. It is stopped at its end, where a beat under way is waited
 for, so nothing beats while the container is frozen; should a thaw happen in the middle all the
 same, every lease that ran out by `now` is lost without a word to the server, because somebody else
-may hold it by then.
+may hold it by then. That is for leases under which somebody works: one whose body has not started
+is left to the start, which asks the server first.
 
 What is *not* guaranteed: that a lease is still held when the next line of the body runs. The fence
 in every write is what protects the others.
@@ -75,6 +77,7 @@ class Heartbeat:
         self._callbacks: dict[str, list[Callable[[], None]]] = {}
         self._lock = threading.Lock()
         self._pulse = pulse
+        self._due_at = math.inf
         self._started = self._stopped = False
 
     def watch(self, lease: Lease, *, wanted: Callable[[], bool] | None = None) -> None:
@@ -83,6 +86,9 @@ class Heartbeat:
             self._leases[lease.token] = lease
             if wanted is not None:
                 self._wanted[lease.token] = wanted
+            sooner = self._started and self._now() + self._due_in(lease) < self._due_at
+        if sooner:
+            self._wait()
 
     def unwatch(self, lease: Lease) -> None:
         """Renew `lease` no more; a renewal under way is refused by the server if it comes late."""
@@ -116,7 +122,7 @@ class Heartbeat:
         """Start beating, once."""
         if self.enabled and not self._started:
             self._started = True
-            self._pulse.add(self._tick, after_seconds=self._pause(BEATS_PER_LEASE))
+            self._wait()
 
     def stop(self) -> None:
         """Stop, once a beat under way is over. Whatever is still watched is not renewed."""
@@ -168,26 +174,39 @@ class Heartbeat:
         if wanted is not None and not wanted():
             self.unwatch(lease)
             return False
-        if self._now() >= lease.expires_at:
+        if self._now() < lease.expires_at:
+            return True
+        if lease.started:
             self.lose(lease)
-            return False
-        return True
+        return False
 
     def _tick(self) -> float:
         """Beat, and return the seconds until the next one."""
         beats = BEATS_PER_LEASE if self.beat() else RETRIES_PER_LEASE
         # The end of its invocation stops a heartbeat that nobody else does.
-        return self._pause(beats) if self._left() > 0 else math.inf
+        return self._next_pause(beats) if self._left() > 0 else math.inf
 
     def _left(self) -> float:
         """Return the seconds for which renewing makes sense."""
         return self.deadline + KILL_SLOP_SECONDS - self._now()
 
-    def _pause(self, beats: float) -> float:
+    def _wait(self) -> None:
+        self._pulse.add(self._tick, after_seconds=self._next_pause(BEATS_PER_LEASE))
+
+    def _next_pause(self, beats: float) -> float:
+        """Return the seconds until the lease that needs it first is due; inf for none."""
         with self._lock:
-            shortest = min(
-                (lease.ask.terms.lease_seconds for lease in self._leases.values()), default=1.0
-            )
+            dues = [self._due_in(lease, beats) for lease in self._leases.values()]
+            pause = min(dues, default=math.inf)
+            self._due_at = self._now() + pause
+        return pause
+
+    def _due_in(self, lease: Lease, beats: float = BEATS_PER_LEASE) -> float:
+        """Return a part of what is left of `lease`, or, where more is left, of its usual length."""
+        seconds = lease.ask.terms.lease_seconds
+        left = lease.expires_at - self._now()
+        # One that ran out before its body started is renewed by the start, which asks the server.
+        shortest = min(seconds, left) if left > 0 else seconds
         return max(shortest / beats * self._uniform(0.8, 1.0), MIN_WAIT_SECONDS)
 
 
