@@ -12,6 +12,7 @@ from constructs import Construct
 DATA_PREFIX: Final = "flights/"
 RESULTS_PREFIX: Final = "results/"
 PAYLOADS_PREFIX: Final = "payloads/"
+PENDING_INDEX: Final = "pending"
 # A message lasts 14 days in its queue and 14 in the dead letter queue, at most (SQS quota).
 PAYLOADS_DAYS: Final = 30
 _DAY_SECONDS: Final = 86_400
@@ -19,6 +20,8 @@ _DAY_SECONDS: Final = 86_400
 
 class Storage(Construct):
     """One item per job id in `table`; in `bucket` what is read, and what is too large.
+
+    `pending_arn` is the table's index of the jobs that wait for the shared cache to come back.
 
     The bucket tells EventBridge of each object that changes, which is how values read from it are
     invalidated. Without an `encryption_key` both are encrypted with keys of AWS.
@@ -52,6 +55,15 @@ class Storage(Construct):
             deletion_protection=keep_data,
             removal_policy=removal_policy,
         )
+        # Of the items that have the attribute: those that wait for the cache, none on a good day. A
+        # watchman asks it instead of reading through all results, and sees no result in it.
+        self.table.add_global_secondary_index(
+            index_name=PENDING_INDEX,
+            partition_key=dynamodb.Attribute(name="pending", type=dynamodb.AttributeType.NUMBER),
+            sort_key=dynamodb.Attribute(name="f", type=dynamodb.AttributeType.NUMBER),
+            projection_type=dynamodb.ProjectionType.KEYS_ONLY,
+        )
+        self.pending_arn = f"{self.table.table_arn}/index/{PENDING_INDEX}"
         # Days are S3's unit, counted from the next midnight.
         results_days = math.ceil(record_ttl_seconds / _DAY_SECONDS) + 1
         self.bucket = s3.Bucket(

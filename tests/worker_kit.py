@@ -13,6 +13,7 @@ import boto3
 from moto import mock_aws
 
 from sekali import Unwrap, Worker, warm
+from tests.result_table import DEFINITION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -99,12 +100,7 @@ def started_kit(monkeypatch: pytest.MonkeyPatch, valkey_url: str, **settings: st
     """Make table and queues, and set the environment that a deployed worker has."""
     with mock_aws():
         dynamodb = boto3.client("dynamodb")
-        dynamodb.create_table(
-            TableName=TABLE,
-            KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
-            AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
-            BillingMode="PAY_PER_REQUEST",
-        )
+        dynamodb.create_table(TableName=TABLE, **DEFINITION)
         s3 = boto3.client("s3")
         s3.create_bucket(
             Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-west-1"}

@@ -14,6 +14,7 @@ from moto import mock_aws
 
 from sekali.store import Service, Store
 from sekali.testing.store import MemoryStore
+from tests.result_table import DEFINITION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -166,12 +167,7 @@ class OnAws:
         self.faults = Faults()
         self.table_name = f"results-{next(_serial)}"
         self.bucket_name = f"results-bucket-{next(_serial)}"
-        self.clients["dynamodb"].create_table(
-            TableName=self.table_name,
-            KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
-            AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
-            BillingMode="PAY_PER_REQUEST",
-        )
+        self.clients["dynamodb"].create_table(TableName=self.table_name, **DEFINITION)
         self.clients["s3"].create_bucket(
             Bucket=self.bucket_name,
             CreateBucketConfiguration={"LocationConstraint": "eu-west-1"},

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.infra.synthesized import BUCKET, GROUP, TABLE, queues
+from tests.result_table import DEFINITION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,8 +89,6 @@ def test_names_of_the_cache_fit_into_what_elasticache_takes(
 def test_results_expire_by_their_own_date_and_can_be_restored(every: Synthesized) -> None:
     table = every.only(TABLE)
 
-    assert table["KeySchema"] == [{"AttributeName": "pk", "KeyType": "HASH"}]
-    assert table["AttributeDefinitions"] == [{"AttributeName": "pk", "AttributeType": "S"}]
     assert table["TimeToLiveSpecification"] == {"AttributeName": "expires", "Enabled": True}
     assert table["BillingMode"] == "PAY_PER_REQUEST"
     assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
@@ -135,3 +134,9 @@ def test_production_keeps_its_data_and_development_does_not(
         assert set(prod.policies(kind).values()) == {"Retain"}
         assert set(dev.policies(kind).values()) == {"Delete"}
     assert prod.only(TABLE)["DeletionProtectionEnabled"] is True
+
+
+def test_the_table_is_the_one_that_the_library_is_tested_with(every_or_own: Synthesized) -> None:
+    table = every_or_own.only(TABLE)
+
+    assert {name: table[name] for name in DEFINITION} == DEFINITION

@@ -13,7 +13,7 @@ from botocore.config import Config
 
 from sekali.errors import StoreUnavailable
 from sekali.store import Store, aws_client
-from sekali.store_rows import Accepted, Outcome, Rejected
+from sekali.store_rows import Accepted, Claim, Outcome, Rejected, partition_key, pending_part
 from sekali.telemetry.events import Event, StoreRead, StoreWritten
 from sekali.testing import FrozenClock
 from tests.contracts.store_backends import OnAws, in_process
@@ -162,6 +162,75 @@ def test_a_giving_back_that_arrives_late_spares_the_next_holder(
     claimed(store, token="second")
 
     assert backend.resend(late) is False
+
+
+def pending(store: Store, job_id: str) -> None:
+    store.claim_many(
+        [
+            Claim(
+                name=NAME,
+                id=job_id,
+                payload_hash="same",
+                token="mine",
+                remaining_seconds=60.0,
+                ttl_seconds=DAY_SECONDS,
+            )
+        ]
+    )
+    store.give_back(NAME, job_id, token="mine")
+
+
+def test_the_index_lists_what_is_pending_by_its_keys_alone(
+    backend: OnAws, store: Store, clock: FrozenClock
+) -> None:
+    for job_id in ("waits", "was claimed", "was done"):
+        pending(store, job_id)
+    store.claim(
+        NAME,
+        "was claimed",
+        payload_hash="same",
+        token="second",
+        remaining_seconds=60.0,
+        ttl_seconds=DAY_SECONDS,
+    )
+    ended(store, job_id="was done")
+    since = clock.wall()
+
+    found = store.pending(before=since + 1)
+    earlier = store.pending(before=since)
+    listed = backend.clients["dynamodb"].scan(TableName=backend.table_name, IndexName="pending")
+
+    assert found == ([(NAME, "waits", since)], True)
+    assert earlier == ([], True)
+    assert [sorted(item) for item in listed["Items"]] == [["f", "pending", "pk"]]
+
+
+def test_of_many_pending_ids_the_oldest_are_told_and_that_there_are_more(
+    store: Store, clock: FrozenClock
+) -> None:
+    ids = [str(number) for number in range(30)]
+    for job_id in ids:
+        pending(store, job_id)
+        clock.sleep(1.0)
+
+    oldest, complete = store.pending(before=clock.wall(), most=5)
+    everything, all_of_them = store.pending(before=clock.wall(), most=30)
+
+    assert [job_id for _, job_id, _ in oldest] == ids[:5]
+    assert [job_id for _, job_id, _ in everything] == ids
+    assert (complete, all_of_them) == (False, True)
+    assert {pending_part(partition_key(NAME, one)) for one in ids} == set(range(8))
+
+
+def test_a_table_without_the_index_cannot_say_what_is_pending(backend: OnAws, store: Store) -> None:
+    dynamodb = backend.clients["dynamodb"]
+    dynamodb.update_table(
+        TableName=backend.table_name,
+        GlobalSecondaryIndexUpdates=[{"Delete": {"IndexName": "pending"}}],
+    )
+
+    with pytest.raises(StoreUnavailable, match="query failed with"):
+        store.pending(before=1.0)
 
 
 def test_a_claim_that_loses_every_race_gives_up(backend: OnAws, store: Store) -> None:

@@ -43,6 +43,7 @@ from sekali.store_rows import (
     item_of_claim,
     item_of_outcome,
     partition_key,
+    pending_part,
     row_of,
     seconds_text,
 )
@@ -276,9 +277,7 @@ class Store:
         """Give many claims back side by side: name, id and token of each; answers in order."""
         now = self._clock.wall()
         calls = [
-            partial(
-                self._give_back, {"pk": {"S": partition_key(name, job_id)}}, token, now, deadline
-            )
+            partial(self._give_back, partition_key(name, job_id), token, now, deadline)
             for name, job_id, token in claims
         ]
         return self._calls.all("give back", calls, deadline)
@@ -288,15 +287,15 @@ class Store:
     ) -> tuple[list[tuple[str, str, float]], bool]:
         """List jobs that have been pending since before Unix time `before`.
 
-        Reads through the table: for a watchman that runs every few minutes, not for a worker.
+        Reads the index `pending`, which holds nothing else and follows the table by a moment.
 
         Returns:
-            Name, id and Unix time of each, and whether all of the table was read.
+            Name, id and Unix time of each, the oldest first, and whether these are all.
 
         Raises:
-            StoreUnavailable: the table could not be read.
+            StoreUnavailable: the index could not be read, or the table has none.
         """
-        items, complete = self._table.scan_pending(before=before, most=most, deadline=deadline)
+        items, complete = self._table.pending(before=before, most=most, deadline=deadline)
         found = []
         for item in items:
             name, _, job_id = item["pk"]["S"].partition("/")
@@ -367,9 +366,10 @@ class Store:
             seen = old
         raise StoreUnavailable("claim", "another claimer at every try")
 
-    def _give_back(self, key: Item, token: str, now: float, deadline: float | None) -> bool:
+    def _give_back(self, key: str, token: str, now: float, deadline: float | None) -> bool:
         values = {
             ":pending": {"S": "pending"},
+            ":part": {"N": str(pending_part(key))},
             ":zero": {"N": "0"},
             ":running": {"S": "running"},
             ":tk": {"S": token},
@@ -377,8 +377,8 @@ class Store:
         }
         old = self._table.update(
             "give back",
-            key,
-            update="SET st = :pending, deadline = :zero",
+            {"pk": {"S": key}},
+            update="SET st = :pending, deadline = :zero, pending = :part",
             condition=conditions.GIVE_BACK,
             values=values,
             deadline=deadline,

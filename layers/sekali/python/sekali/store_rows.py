@@ -12,6 +12,7 @@ One item per `<name>/<id>`. Its attributes, with the words of the protocol:
 | `pointer` | S | the key of the object that holds it |
 | `error` | B | the encoded error of a failed job |
 | `deadline` | N | Unix seconds until which a running job is left alone; 0 in every other status |
+| `pending` | N | only while pending: which part of the index `pending` lists it |
 | `expires` | N | Unix seconds after which the item counts as absent |
 """
 
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import zlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -33,6 +35,10 @@ JobId = tuple[str, str]
 Item = dict[str, dict[str, Any]]
 """An item as DynamoDB's client writes it; Any: each attribute's type is named beside its value."""
 
+PENDING_INDEX = "pending"
+"""The table's index of the items that have `pending`, ordered by `f`; so it is empty, as a rule."""
+PENDING_PARTS = 8
+"""A partition takes a thousand writes a second, and an outage makes everybody's jobs pending."""
 POINTER_PREFIX = b"s3:"
 """Begins the pointer that stands for a large result. No JSON text begins so."""
 
@@ -304,6 +310,11 @@ def row_of(item: Mapping[str, Mapping[str, Any]]) -> Row:  # Any: see `Item`
         expires=float(item["expires"]["N"]),
         body=body,
     )
+
+
+def pending_part(key: str) -> int:
+    """Return which part of the index of pending items lists the item of this key."""
+    return zlib.crc32(key.encode()) % PENDING_PARTS
 
 
 def item_of_claim(claim: Claim, *, now: float) -> Item:

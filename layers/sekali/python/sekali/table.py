@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from sekali.aws_faults import faults_of
 from sekali.conditions import used
 from sekali.errors import StoreUnavailable
+from sekali.store_rows import PENDING_INDEX, PENDING_PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -36,8 +37,8 @@ class TableClient(Protocol):
         ...
 
     # Any: as below.
-    def scan(self, **request: object) -> Mapping[str, Any]:
-        """Read the table page by page."""
+    def query(self, **request: object) -> Mapping[str, Any]:
+        """Read a part of an index page by page."""
         ...
 
     # Any: boto3's answers are dictionaries whose types depend on the call.
@@ -129,31 +130,48 @@ class Table:
                 pause_seconds = min(2 * pause_seconds, _LONGEST_PAUSE_SECONDS)
         return found
 
-    def scan_pending(
+    def pending(
         self, *, before: float, most: int, deadline: float | None
     ) -> tuple[list[Item], bool]:
-        """Read pending items page by page until `most` are found, or the budget is spent."""
+        """Read the index of pending items, part by part, until `most` are found.
+
+        Returns:
+            What was found, the longest pending first, and whether that is all there is. It is not
+            where the budget was spent first.
+        """
         give_up_at = self._clock.monotonic() + _READ_BUDGET_SECONDS
+        found: list[Item] = []
+        complete = True
+        for part in range(PENDING_PARTS):
+            items, ended = self._pending_part(part, before, most, give_up_at, deadline)
+            found.extend(items)
+            complete = complete and ended
+        found.sort(key=lambda item: int(item["f"]["N"]))
+        return found[:most], complete and len(found) <= most
+
+    def _pending_part(
+        self, part: int, before: float, most: int, give_up_at: float, deadline: float | None
+    ) -> tuple[list[Item], bool]:
         found: list[Item] = []
         request: dict[str, object] = {
             "TableName": self._name,
-            "ProjectionExpression": "pk, f",
-            "FilterExpression": "st = :pending AND f < :before",
+            "IndexName": PENDING_INDEX,
+            "KeyConditionExpression": "pending = :part AND f < :before",
             "ExpressionAttributeValues": {
-                ":pending": {"S": "pending"},
+                ":part": {"N": str(part)},
                 ":before": {"N": str(int(before * 1_000_000))},
             },
         }
         while True:
-            self._calls.in_time("scan", deadline)
-            with faults_of("scan"):
-                answer = self._client().scan(**request)
+            self._calls.in_time("query", deadline)
+            with faults_of("query"):
+                answer = self._client().query(**request)
             found.extend(answer.get("Items", []))
             last = answer.get("LastEvaluatedKey")
             if not last:
-                return found[:most], len(found) <= most
-            if len(found) >= most or self._clock.monotonic() >= give_up_at:
-                return found[:most], False
+                return found, True
+            if len(found) > most or self._clock.monotonic() >= give_up_at:
+                return found, False
             request["ExclusiveStartKey"] = last
 
     def _conditional(
