@@ -51,6 +51,7 @@ class Stage:
     cache_node_type: str
     max_concurrency: int
     reserve_concurrency: bool
+    log_flows: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +99,11 @@ class Config:
     max_attempts: int
     max_receive_count: int
 
+    @property
+    def logs_flows(self) -> bool:
+        """Whether the network's connections are logged: the stage's choice, in our own network."""
+        return self.stage.log_flows and self.platform.deployed and not self.own.vpc_id
+
 
 STAGES: Final = {
     # For one developer: cheap, and gone without a trace when it is destroyed.
@@ -109,10 +115,13 @@ STAGES: Final = {
         max_concurrency=10,
         # A new account may have 10 concurrent executions in all, of which none can be reserved.
         reserve_concurrency=False,
+        # Nobody looks at them; no route leads out of the network.
+        log_flows=False,
     ),
     # Results, objects and logs outlive the stack. Two nodes, because a failover is what makes the
     # cache highly available; not burstable, because a node without CPU credits answers later than
-    # the client's 0.5 s. Reserved, so that a neighbour's burst cannot starve the queue.
+    # the client's 0.5 s. Reserved, so that a neighbour's burst cannot starve the queue. Flows are
+    # logged, because after a break-in it is too late to begin.
     "prod": Stage(
         keep_data=True,
         log_retention_days=90,
@@ -120,6 +129,7 @@ STAGES: Final = {
         cache_node_type="cache.m7g.large",
         max_concurrency=50,
         reserve_concurrency=True,
+        log_flows=True,
     ),
 }
 

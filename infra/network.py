@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 from aws_cdk import Acknowledgment, Validations
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 HTTPS = ec2.Port.tcp(443)
@@ -25,8 +27,12 @@ class Network(Construct):
     and no more: Lambda delivers messages, logs and traces outside of this network, KMS is called by
     the services, and a token for the cache is signed without a call.
 
+    An endpoint's policy lets through what a role was granted for its own code (`let_through`), by
+    that role, on those resources: with whatever credentials somebody comes from inside, nothing
+    leaves for another account's queue, table or bucket.
+
     With a VPC of your own (`existing_vpc_id`, `existing_subnet_ids`) these three ways are yours to
-    make; here are only the security groups then.
+    make, and so are flow logs; here are only the security groups then.
     """
 
     def __init__(
@@ -39,6 +45,8 @@ class Network(Construct):
         cache_security_group_id: str = "",
     ) -> None:
         super().__init__(scope, construct_id)
+        self._endpoints: dict[str, ec2.VpcEndpoint] = {}
+        self._own = not existing_vpc_id
         self.vpc = (
             self._existing_vpc(existing_vpc_id, existing_subnet_ids)
             if existing_vpc_id
@@ -59,11 +67,32 @@ class Network(Construct):
         # Gateway endpoints are routes to public addresses, whose prefix lists have another id in
         # each region. Any address is these two services and ours: no route leads anywhere else.
         self.worker.add_egress_rule(ec2.Peer.any_ipv4(), HTTPS, "DynamoDB, S3 and SQS endpoints")
-        if not existing_vpc_id:
+        if self._own:
             self._add_endpoints(self.vpc)
 
+    def let_through(self, statement: iam.PolicyStatement) -> None:
+        """Let calls through the endpoint of their service, if it has one here."""
+        (service,) = {action.partition(":")[0] for action in statement.actions}
+        if service in self._endpoints:
+            self._endpoints[service].add_to_policy(statement)
+
+    def log_flows(self, group: logs.LogGroup, *, role: iam.IRole) -> logs.LogGroup:
+        """Write every connection, taken or refused, into `group`; the role must be let write."""
+        ec2.CfnFlowLog(
+            self,
+            "Flows",
+            resource_id=self.vpc.vpc_id,
+            resource_type="VPC",
+            traffic_type="ALL",
+            log_group_name=group.log_group_name,
+            deliver_logs_permission_arn=role.role_arn,
+            # One line in ten minutes for each connection; one a minute is ten times the price.
+            max_aggregation_interval=600,
+        )
+        return group
+
     def _isolated_vpc(self) -> ec2.Vpc:
-        vpc = ec2.Vpc(
+        return ec2.Vpc(
             self,
             "Vpc",
             # A serverless cache and a failover need two zones; each more costs an endpoint.
@@ -77,14 +106,6 @@ class Network(Construct):
             # Nothing is in the default group; emptying it takes a custom resource's function.
             restrict_default_security_group=False,
         )
-        Validations.of(vpc).acknowledge(
-            Acknowledgment(
-                id="AwsSolutions-VPC7",
-                reason="No route leads out of it, and groups name both ends of every connection."
-                " Flow logs are an account's choice: add them to the VPC if yours asks for them.",
-            )
-        )
-        return vpc
 
     def _existing_vpc(self, vpc_id: str, subnet_ids: Sequence[str]) -> ec2.IVpc:
         vpc = ec2.Vpc.from_vpc_attributes(
@@ -104,11 +125,15 @@ class Network(Construct):
         return vpc
 
     def _add_endpoints(self, vpc: ec2.IVpc) -> None:
-        vpc.add_gateway_endpoint("DynamoDb", service=ec2.GatewayVpcEndpointAwsService.DYNAMODB)
-        vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
+        self._endpoints["dynamodb"] = vpc.add_gateway_endpoint(
+            "DynamoDb", service=ec2.GatewayVpcEndpointAwsService.DYNAMODB
+        )
+        self._endpoints["s3"] = vpc.add_gateway_endpoint(
+            "S3", service=ec2.GatewayVpcEndpointAwsService.S3
+        )
         endpoints = self._security_group("Endpoints", description="The interface endpoints")
         endpoints.add_ingress_rule(self.worker, HTTPS, "The worker functions")
-        vpc.add_interface_endpoint(
+        self._endpoints["sqs"] = vpc.add_interface_endpoint(
             "Sqs",
             service=ec2.InterfaceVpcEndpointAwsService.SQS,
             security_groups=[endpoints],

@@ -3,6 +3,7 @@
 from typing import Final
 
 from aws_cdk import Acknowledgment, Duration, RemovalPolicy, Stack, Validations
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
@@ -55,12 +56,38 @@ def encryption_key(stack: Stack, config: Config) -> kms.Key | None:
 
 def network(stack: Stack, config: Config) -> Network:
     """Make the network, or the security groups inside the user's."""
-    return Network(
+    made = Network(
         stack,
         "Network",
         existing_vpc_id=config.own.vpc_id,
         existing_subnet_ids=[one for one in config.own.subnet_ids.split(",") if one],
         cache_security_group_id=config.own.cache_security_group_id,
+    )
+    if not config.logs_flows:
+        reason = "In dev nobody would look at them, and no route leads out; prod has them."
+        Validations.of(made).acknowledge(Acknowledgment(id="AwsSolutions-VPC7", reason=reason))
+    return made
+
+
+def flow_logs_principal(stack: Stack) -> iam.IPrincipal:
+    """Be the service that delivers flow logs, on behalf of this account's networks only."""
+    source = stack.format_arn(service="ec2", resource="vpc-flow-log", resource_name="*")
+    return iam.ServicePrincipal(
+        "vpc-flow-logs.amazonaws.com",
+        conditions={
+            "StringEquals": {"aws:SourceAccount": stack.account},
+            "ArnLike": {"aws:SourceArn": source},
+        },
+    )
+
+
+def log_group(stack: Stack, construct_id: str, config: Config) -> logs.LogGroup:
+    """Make a group that forgets as the stage says."""
+    return logs.LogGroup(
+        stack,
+        construct_id,
+        retention=LOG_RETENTION[config.stage.log_retention_days],
+        removal_policy=removal_policy(config),
     )
 
 

@@ -10,8 +10,8 @@ from constructs import Construct
 from infra import parts
 from infra.config import Config
 from infra.event_function import EventFunction, changed_objects, every
-from infra.function_role import FunctionRole
 from infra.queue_worker import QueueWorker
+from infra.service_role import ServiceRole
 from infra.storage import DATA_PREFIX, PAYLOADS_PREFIX, RESULTS_PREFIX, Storage
 
 # Lambda itself makes the interfaces by which a function joins a network, with the function's role.
@@ -44,6 +44,8 @@ class SekaliStack(Stack):
         Tags.of(self).add("sekali:stage", config.stage_name)
         self.key = parts.encryption_key(self, config)
         self.network = parts.network(self, config)
+        if config.logs_flows:
+            self._log_flows(config)
         self.cache = parts.shared_cache(self, config, network=self.network, key=self.key)
         self.storage = Storage(
             self,
@@ -64,8 +66,14 @@ class SekaliStack(Stack):
             self._recover()
         self._outputs()
 
+    def _log_flows(self, config: Config) -> None:
+        role = ServiceRole(self, "FlowsRole", principal=parts.flow_logs_principal(self))
+        group = self.network.log_flows(parts.log_group(self, "Flows", config), role=role.given)
+        write = "logs:CreateLogStream logs:DescribeLogStreams logs:PutLogEvents"
+        role.allow("WriteFlows", write, group.log_group_arn)
+
     def _worker(self, config: Config, name: str) -> QueueWorker:
-        role = FunctionRole(self, f"{parts.construct_id(name)}Role")
+        role = ServiceRole(self, f"{parts.construct_id(name)}Role", through=self.network)
         worker = QueueWorker(
             self,
             parts.construct_id(name),
@@ -86,7 +94,7 @@ class SekaliStack(Stack):
         self._allow_what_all_need(role, worker.log_group, "dynamodb", "s3", "sqs")
         # The event source mapping, with this role.
         read = "sqs:DeleteMessage sqs:GetQueueAttributes sqs:ReceiveMessage"
-        role.allow("ReadQueue", read, queue)
+        role.allow("ReadQueue", read, queue, by_lambda=True)
         # A delayed copy; on FIFO a changed visibility.
         role.allow("DeferMessages", "sqs:ChangeMessageVisibility sqs:SendMessage", queue)
         role.allow("SendDeadLetters", "sqs:SendMessage", dead_letters)
@@ -98,7 +106,7 @@ class SekaliStack(Stack):
             self._allow_what_reports_need(role)
         return worker
 
-    def _allow_what_reports_need(self, role: FunctionRole) -> None:
+    def _allow_what_reports_need(self, role: ServiceRole) -> None:
         bucket = self.storage.bucket
         role.allow("ReadFlights", "s3:GetObject", bucket.arn_for_objects(f"{DATA_PREFIX}*"))
         # Without it S3 answers 403 for an object that is not there.
@@ -110,16 +118,15 @@ class SekaliStack(Stack):
         self._event_function("Invalidate", rule, memory_mib=256, timeout_seconds=30)
 
     def _recover(self) -> None:
-        # A dead holder's lease ends by itself in seconds; this looks for what does not end. At this
-        # pace, reading through the table costs 12 USD a month and gigabyte.
-        rule = every(self, "Clock", interval=Duration.hours(1))
+        # A dead holder's lease ends by itself in seconds; this looks for what does not end.
+        rule = every(self, "Clock", interval=Duration.minutes(5))
         role = self._event_function("Recover", rule, memory_mib=256, timeout_seconds=60)
-        role.allow("FindPending", "dynamodb:Scan", self.storage.table.table_arn)
+        role.allow("FindPending", "dynamodb:Query", self.storage.pending_arn)
 
     def _event_function(
         self, name: str, rule: events.Rule, *, memory_mib: int, timeout_seconds: int
-    ) -> FunctionRole:
-        role = FunctionRole(self, f"{name}Role")
+    ) -> ServiceRole:
+        role = ServiceRole(self, f"{name}Role", through=self.network)
         made = EventFunction(
             self,
             name,
@@ -133,18 +140,21 @@ class SekaliStack(Stack):
             undelivered=self.undelivered,
         )
         self._allow_what_all_need(role, made.log_group, "dynamodb")
-        role.allow("KeepUndelivered", "sqs:SendMessage", self.undelivered.queue_arn)
+        undelivered = self.undelivered.queue_arn
+        role.allow("KeepUndelivered", "sqs:SendMessage", undelivered, by_lambda=True)
         return role
 
     def _allow_what_all_need(
-        self, role: FunctionRole, log_group: logs.LogGroup, *encrypted: str
+        self, role: ServiceRole, log_group: logs.LogGroup, *encrypted: str
     ) -> None:
         group = log_group.log_group_arn
-        role.allow("WriteLogs", "logs:CreateLogStream logs:PutLogEvents", group)
+        write = "logs:CreateLogStream logs:PutLogEvents"
+        role.allow("WriteLogs", write, group, by_lambda=True)
         # X-Ray and network interfaces know no resources. The second is for Lambda, not for the
         # code in it, whose calls name the function that they come from.
-        role.allow("SendTraces", "xray:PutTelemetryRecords xray:PutTraceSegments", "*")
-        role.allow("JoinNetwork", JOIN_NETWORK, "*")
+        trace = "xray:PutTelemetryRecords xray:PutTraceSegments"
+        role.allow("SendTraces", trace, "*", by_lambda=True)
+        role.allow("JoinNetwork", JOIN_NETWORK, "*", by_lambda=True)
         from_code = {"Null": {"lambda:SourceFunctionArn": "false"}}
         role.deny("JoinNetworkFromCode", JOIN_NETWORK, "*", where=from_code)
         role.allow("ConnectToCache", "elasticache:Connect", *self.cache.connect_arns)

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.infra.synthesized import FUNCTION, SERVERLESS, group, resolved, security_group
+from tests.infra.synthesized import (
+    FUNCTION,
+    SERVERLESS,
+    as_list,
+    group,
+    resolved,
+    security_group,
+)
 
 if TYPE_CHECKING:
-    from tests.infra.synthesized import Synthesized
+    from collections.abc import Iterator
+
+    from tests.infra.synthesized import Resource, Synthesized
 
 pytestmark = pytest.mark.slow
 
@@ -36,6 +46,81 @@ def test_aws_is_reached_through_two_gateways_and_one_interface(every: Synthesize
         endpoints[one["VpcEndpointType"]].add(service)
 
     assert endpoints == {"Gateway": {"dynamodb", "s3"}, "Interface": {"sqs"}}
+
+
+# What Lambda does with a function's role, from outside of the network.
+BY_LAMBDA = {"ReadQueue", "KeepUndelivered", "WriteLogs", "SendTraces", "JoinNetwork"}
+
+
+def passes(role: str, statement: Resource) -> Iterator[tuple[str, str, str]]:
+    """Each role, action and resource of a statement."""
+    for action in as_list(statement["Action"]):
+        for resource in as_list(statement["Resource"]):
+            yield role, action, json.dumps(resource, sort_keys=True)
+
+
+def test_an_endpoint_lets_through_what_a_role_was_granted_for_its_code_and_nothing_else(
+    every: Synthesized,
+) -> None:
+    granted = {
+        one
+        for policy in every.of("AWS::IAM::Policy").values()
+        for statement in policy["PolicyDocument"]["Statement"]
+        if statement["Sid"] not in BY_LAMBDA and statement["Effect"] == "Allow"
+        for one in passes(policy["Roles"][0]["Ref"], statement)
+    }
+    endpoints = {
+        resolved(one["ServiceName"], every.resources).rpartition(".")[2]: one["PolicyDocument"]
+        for one in every.of("AWS::EC2::VPCEndpoint").values()
+    }
+
+    for service, policy in endpoints.items():
+        let_through = set()
+        for statement in policy["Statement"]:
+            assert (statement["Effect"], statement["Principal"]) == ("Allow", "*")
+            ((operator, condition),) = statement["Condition"].items()
+            ((name, role),) = condition.items()
+            assert (operator, name) == ("ArnEquals", "aws:PrincipalArn")
+            let_through |= set(passes(role["Fn::GetAtt"][0], statement))
+        wanted = {one for one in granted if one[1].startswith(f"{service}:")}
+
+        assert let_through == wanted
+        assert wanted
+
+
+def test_what_lambda_does_with_a_role_does_not_open_an_endpoint(every: Synthesized) -> None:
+    texts = [json.dumps(one) for one in every.of("AWS::EC2::VPCEndpoint").values()]
+
+    assert not [text for text in texts if "sqs:ReceiveMessage" in text]
+    assert not [text for text in texts if "Undelivered" in text]
+
+
+def test_flows_are_logged_in_prod_into_a_group_that_forgets(
+    prod: Synthesized, dev: Synthesized, own: Synthesized
+) -> None:
+    flows = prod.only("AWS::EC2::FlowLog")
+    role = flows["DeliverLogsPermissionArn"]["Fn::GetAtt"][0]
+    trust = prod.of("AWS::IAM::Role")[role]["AssumeRolePolicyDocument"]["Statement"][0]
+    (policy,) = [
+        one for one in prod.of("AWS::IAM::Policy").values() if one["Roles"] == [{"Ref": role}]
+    ]
+    (statement,) = policy["PolicyDocument"]["Statement"]
+    log_group = flows["LogGroupName"]["Ref"]
+
+    assert (flows["ResourceType"], flows["TrafficType"]) == ("VPC", "ALL")
+    assert prod.of("AWS::Logs::LogGroup")[log_group]["RetentionInDays"] == 90
+    assert trust["Principal"] == {"Service": "vpc-flow-logs.amazonaws.com"}
+    # Or another account's network could have its flows written here.
+    assert trust["Condition"]["StringEquals"] == {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}
+    assert statement["Sid"] == "WriteFlows"
+    assert statement["Resource"] == {"Fn::GetAtt": [log_group, "Arn"]}
+    assert set(statement["Action"]) == {
+        "logs:CreateLogStream",
+        "logs:DescribeLogStreams",
+        "logs:PutLogEvents",
+    }
+    assert not dev.of("AWS::EC2::FlowLog")
+    assert not own.of("AWS::EC2::FlowLog")
 
 
 def test_the_cache_is_entered_by_the_worker_alone_and_the_worker_by_nobody(

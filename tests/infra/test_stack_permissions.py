@@ -18,7 +18,7 @@ from tests.infra.synthesized import (
 )
 
 if TYPE_CHECKING:
-    from tests.infra.synthesized import Synthesized
+    from tests.infra.synthesized import Resource, Synthesized
 
 pytestmark = pytest.mark.slow
 
@@ -66,7 +66,7 @@ NEEDS: dict[tuple[str, str], Need] = {
     ("KeepResults", "dynamodb:BatchGetItem"): Need(f"{LIBRARY}/table.py", "batch_get_item("),
     ("KeepResults", "dynamodb:PutItem"): Need(f"{LIBRARY}/table.py", ".put_item"),
     ("KeepResults", "dynamodb:UpdateItem"): Need(f"{LIBRARY}/table.py", ".update_item"),
-    ("FindPending", "dynamodb:Scan"): Need(f"{LIBRARY}/table.py", ".scan("),
+    ("FindPending", "dynamodb:Query"): Need(f"{LIBRARY}/table.py", ".query("),
     ("KeepLargeResults", "s3:GetObject"): Need(f"{LIBRARY}/large_results.py", "get_object("),
     ("KeepLargeResults", "s3:PutObject"): Need(f"{LIBRARY}/large_results.py", "put_object("),
     ("ReadPayloads", "s3:GetObject"): Need(f"{LIBRARY}/payload_bucket.py", "get_object("),
@@ -157,10 +157,16 @@ def test_no_action_has_a_wildcard_and_a_resource_only_where_there_is_none_to_nam
         (every_or_own, "reports"),
         *((events, handler) for handler in HANDLERS),
     ):
-        for statement in statements(stack, handler):
-            assert not [action for action in as_list(statement["Action"]) if "*" in action]
-            if statement["Sid"] not in WITHOUT_RESOURCES:
-                assert "*" not in as_list(statement["Resource"])
+        check_narrow(statements(stack, handler))
+    for policy in every_or_own.of("AWS::IAM::Policy").values():
+        check_narrow(policy["PolicyDocument"]["Statement"])
+
+
+def check_narrow(given: list[Resource]) -> None:
+    for statement in given:
+        assert not [action for action in as_list(statement["Action"]) if "*" in action]
+        if statement["Sid"] not in WITHOUT_RESOURCES:
+            assert "*" not in as_list(statement["Resource"])
 
 
 def test_code_cannot_use_what_lambda_may_do_with_network_interfaces(events: Synthesized) -> None:
