@@ -11,6 +11,7 @@ from constructs import Construct
 
 ENGINE: Final = "valkey"
 ENGINE_VERSION: Final = "8.1"
+SERVERLESS_GB: Final = 10
 
 
 class SharedCache(Protocol):
@@ -199,7 +200,7 @@ class Cache(Construct):
             # A bill's upper bound: a runaway producer is throttled before it is charged.
             cache_usage_limits=elasticache.CfnServerlessCache.CacheUsageLimitsProperty(
                 data_storage=elasticache.CfnServerlessCache.DataStorageProperty(
-                    unit="GB", maximum=10
+                    unit="GB", maximum=SERVERLESS_GB
                 ),
                 ecpu_per_second=elasticache.CfnServerlessCache.ECPUPerSecondProperty(
                     maximum=100_000

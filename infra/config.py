@@ -85,6 +85,7 @@ class Config:
     snap_start: bool
     encryption: str
     powertools: str
+    runbooks_url: str
     timeout_seconds: int
     memory_mib: int
     batch_size: int
@@ -192,6 +193,8 @@ TEXTS: Final = {
     "dead_letter_queue_arn": (_ARN, "the ARN of a queue"),
 }
 _WORKERS: Final = "names of modules in handlers/, each once, separated by commas"
+# Where the pages of docs/operations are read; alarms link to them.
+RUNBOOKS_URL: Final = (r"https://[A-Za-z0-9./_~%-]{1,200}", "an https address")
 # Which of them mean nothing without the other.
 _TOGETHER: Final = (
     ("vpc_id", "subnet_ids"),
@@ -284,13 +287,14 @@ def read(context: Mapping[str, object]) -> Config:
         platform=aws_platform() if choices["target"] == "aws" else host_platform(),
         cache=choices["cache"],
         cache_eviction=choices["cache_eviction"],
-        own=Own(**{name: _text(context, name) for name in TEXTS}),
+        own=Own(**{name: _text(context, name, *TEXTS[name]) for name in TEXTS}),
         handlers=available_handlers(),
         workers=_workers(context),
         fifo=choices["fifo"] == "true",
         snap_start=choices["snap_start"] == "true",
         encryption=choices["encryption"],
         powertools=choices["powertools"],
+        runbooks_url=_text(context, "runbooks_url", *RUNBOOKS_URL),
         max_concurrency=max_concurrency,
         reserved_concurrency=reserved or None,
         **numbers,
@@ -310,7 +314,7 @@ def _reserved(stage: Stage, max_concurrency: int, max_pollers: int) -> int:
 
 
 def _refuse_unknown(context: Mapping[str, object]) -> None:
-    known = {"max_concurrency", "reserved_concurrency", "workers"}
+    known = {"max_concurrency", "reserved_concurrency", "runbooks_url", "workers"}
     known |= CHOICES.keys() | DEFAULT_NUMBERS.keys() | TEXTS.keys()
     for name, value in context.items():
         if _OUR_NAMES.fullmatch(name) and name not in known:
@@ -384,8 +388,7 @@ def _choice(context: Mapping[str, object], name: str) -> str:
     return text
 
 
-def _text(context: Mapping[str, object], name: str) -> str:
-    pattern, rule = TEXTS[name]
+def _text(context: Mapping[str, object], name: str, pattern: str, rule: str) -> str:
     value = context.get(name, "")
     if value != "" and not (isinstance(value, str) and re.fullmatch(pattern, value)):
         raise ConfigInvalid(name=name, rule=rule, value=value)

@@ -1,9 +1,10 @@
-"""Functions that events call: an object that changed, and the clock."""
+"""Functions that events call: an object that changed, the clock, an alarm."""
 
 from collections.abc import Mapping
 from typing import Final
 
 from aws_cdk import Acknowledgment, Duration, Validations
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
@@ -41,8 +42,22 @@ def every(scope: Construct, construct_id: str, *, interval: Duration) -> events.
     return events.Rule(scope, construct_id, schedule=events.Schedule.rate(interval))
 
 
+def rings(scope: Construct, construct_id: str, *, alarm: cloudwatch.IAlarm) -> events.Rule:
+    """Choose the moments at which an alarm begins to ring, also while it tells nobody."""
+    return events.Rule(
+        scope,
+        construct_id,
+        event_pattern=events.EventPattern(
+            source=["aws.cloudwatch"],
+            detail_type=["CloudWatch Alarm State Change"],
+            resources=[alarm.alarm_arn],
+            detail={"state": {"value": ["ALARM"]}},
+        ),
+    )
+
+
 class EventFunction(Construct):
-    """A function that a rule calls; what could not be delivered or handled goes to `undelivered`.
+    """A function that rules call; what could not be delivered or handled goes to `undelivered`.
 
     EventBridge and Lambda both retry. An event may come twice, and late: the handler must bear it.
     Grants nothing but the rule's call: sending to `undelivered` is the role's, in the stack.
@@ -82,8 +97,11 @@ class EventFunction(Construct):
             )
         )
         self.function, self.log_group = made.function, made.log_group
-        rule.add_target(
-            targets.LambdaFunction(
-                made.target, dead_letter_queue=undelivered, max_event_age=LONGEST_WAIT
-            )
+        self._target = targets.LambdaFunction(
+            made.target, dead_letter_queue=undelivered, max_event_age=LONGEST_WAIT
         )
+        self.call_at(rule)
+
+    def call_at(self, rule: events.Rule) -> None:
+        """Let a rule call the function, too."""
+        rule.add_target(self._target)

@@ -1,5 +1,6 @@
 """The parts whose making asks for a choice of the config, so that the stack reads without an if."""
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from aws_cdk import Acknowledgment, Duration, RemovalPolicy, Stack, Validations
@@ -9,18 +10,23 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
 
-from infra.cache import Cache, ExistingCache, Nodes, SharedCache
+from infra.cache import SERVERLESS_GB, Cache, ExistingCache, Nodes, SharedCache
 from infra.cache_access import access_string
 from infra.config import DEFAULT_WORKERS, Config
 from infra.functions import Surroundings
 from infra.layers import handlers_code, library_layer, powertools_layer, vendor_layer
+from infra.monitoring.monitoring import Monitoring
+from infra.monitoring.thresholds import THRESHOLDS
+from infra.monitoring.watched import CacheNames, Watched
 from infra.network import Network
 from infra.queue_numbers import DEAD_LETTER_RETENTION_SECONDS, QueueNumbers
-from infra.queue_worker import Queues
+from infra.queue_worker import Queues, QueueWorker
 from infra.storage import Storage
 
 NAMESPACE: Final = "sekali"
 SERVICE: Final = "flight-reports"
+# The jobs that each worker registers, by its module; each job has graphs of its own.
+JOBS: Final[Mapping[str, Sequence[str]]] = {DEFAULT_WORKERS: ("delay-report",)}
 LOG_RETENTION: Final = {7: logs.RetentionDays.ONE_WEEK, 90: logs.RetentionDays.THREE_MONTHS}
 
 
@@ -233,3 +239,69 @@ def undelivered(stack: Stack) -> sqs.Queue:
         Acknowledgment(id="Serverless-SQSRedrivePolicy", reason=reason),
     )
     return queue
+
+
+def monitoring(
+    stack: Stack,
+    config: Config,
+    *,
+    workers: Mapping[str, QueueWorker],
+    undelivered: sqs.IQueue | None,
+    storage: Storage,
+    cache: SharedCache,
+    log_groups: Sequence[logs.ILogGroup],
+) -> Monitoring:
+    """Make dashboards and alarms of each worker; the first one's hold what all share, too."""
+    made: list[Monitoring] = []
+    for name, worker in workers.items():
+        first = not made
+        shown = service(name)["SEKALI_SERVICE"]
+        watched = Watched(
+            service=shown,
+            jobs=JOBS.get(name, ()),
+            worker=worker.function,
+            mapping=worker.mapping,
+            timeout_seconds=config.timeout_seconds,
+            memory_mib=config.memory_mib,
+            reserved_concurrency=config.reserved_concurrency,
+            queue=worker.queue,
+            dead_letters=worker.dead_letters,
+            retention_seconds=config.retention_seconds,
+            table=storage.table,
+            undelivered=undelivered if first else None,
+            recovers=first and "recover" in config.handlers,
+            cache=cache_names(config, cache) if first else CacheNames(),
+        )
+        made.append(
+            Monitoring(
+                stack,
+                "Monitoring" if first else f"{construct_id(name)}Monitoring",
+                name=stack.stack_name if first else f"{stack.stack_name}-{shown}",
+                watched=watched,
+                thresholds=THRESHOLDS[config.stage_name],
+                log_groups=log_groups,
+                runbooks_url=config.runbooks_url,
+                topic=None if first else made[0].topic,
+            )
+        )
+    return made[0]
+
+
+def cache_names(config: Config, cache: SharedCache) -> CacheNames:
+    """Say what CloudWatch calls the cache: each node, or the whole where it is serverless.
+
+    Of a cache that was there before, the first node of each shard is known to exist.
+    """
+    if not cache.name:
+        return CacheNames()
+    if cache.serverless:
+        return CacheNames(serverless=cache.name, limit_bytes=SERVERLESS_GB * 10**9)
+    per_shard = 1 if config.cache == "existing" else config.stage.cache_nodes
+    shards = [f"{cache.name}-{number:04}" for number in range(1, config.cache_shards + 1)]
+    return CacheNames(
+        nodes=[
+            f"{shard}-{number:03}"
+            for shard in shards or [cache.name]
+            for number in range(1, per_shard + 1)
+        ]
+    )

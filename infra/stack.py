@@ -9,7 +9,7 @@ from constructs import Construct
 
 from infra import parts
 from infra.config import Config
-from infra.event_function import EventFunction, changed_objects, every
+from infra.event_function import EventFunction, changed_objects, every, rings
 from infra.queue_worker import QueueWorker
 from infra.service_role import ServiceRole
 from infra.storage import DATA_PREFIX, PAYLOADS_PREFIX, RESULTS_PREFIX, Storage
@@ -29,7 +29,7 @@ class SekaliStack(Stack):
 
         SQS ──> worker ──> Valkey (claims, leases, values), DynamoDB (results), S3 (data, results)
         S3 ──> EventBridge ──> invalidate ──> Valkey (values of data that changed)
-        clock ──> recover ──> Valkey, DynamoDB (leases and jobs that nobody looks after)
+        clock, leak alarm ──> recover ──> Valkey, DynamoDB (leases and jobs nobody looks after)
 
     Nothing in it names an account or a region: one template deploys anywhere.
     """
@@ -58,12 +58,23 @@ class SekaliStack(Stack):
         self.variables = parts.environment(config, cache=self.cache, storage=self.storage)
         self.workers = {name: self._worker(config, name) for name in config.workers}
         self.worker = self.workers[config.workers[0]]
+        self.log_groups = [worker.log_group for worker in self.workers.values()]
         if config.handlers:
             self.undelivered = parts.undelivered(self)
         if "invalidate" in config.handlers:
             self._invalidate()
-        if "recover" in config.handlers:
-            self._recover()
+        recover = self._recover() if "recover" in config.handlers else None
+        self.monitoring = parts.monitoring(
+            self,
+            config,
+            workers=self.workers,
+            undelivered=self.undelivered if config.handlers else None,
+            storage=self.storage,
+            cache=self.cache,
+            log_groups=self.log_groups,
+        )
+        if recover:
+            recover.call_at(rings(self, "Leak", alarm=self.monitoring.leak))
         self._outputs()
 
     def _log_flows(self, config: Config) -> None:
@@ -117,15 +128,16 @@ class SekaliStack(Stack):
         # It reads one event and sends a handful of commands.
         self._event_function("Invalidate", rule, memory_mib=256, timeout_seconds=30)
 
-    def _recover(self) -> None:
+    def _recover(self) -> EventFunction:
         # A dead holder's lease ends by itself in seconds; this looks for what does not end.
         rule = every(self, "Clock", interval=Duration.minutes(5))
-        role = self._event_function("Recover", rule, memory_mib=256, timeout_seconds=60)
+        made, role = self._event_function("Recover", rule, memory_mib=256, timeout_seconds=60)
         role.allow("FindPending", "dynamodb:Query", self.storage.pending_arn)
+        return made
 
     def _event_function(
         self, name: str, rule: events.Rule, *, memory_mib: int, timeout_seconds: int
-    ) -> ServiceRole:
+    ) -> tuple[EventFunction, ServiceRole]:
         role = ServiceRole(self, f"{name}Role", through=self.network)
         made = EventFunction(
             self,
@@ -135,14 +147,16 @@ class SekaliStack(Stack):
             handler=f"handlers.{name.lower()}.handler",
             memory_mib=memory_mib,
             timeout_seconds=timeout_seconds,
-            environment=self.variables,
+            # What they report stands beside the first worker's numbers.
+            environment=self.variables | parts.service(next(iter(self.workers))),
             role=role.given,
             undelivered=self.undelivered,
         )
         self._allow_what_all_need(role, made.log_group, "dynamodb")
         undelivered = self.undelivered.queue_arn
         role.allow("KeepUndelivered", "sqs:SendMessage", undelivered, by_lambda=True)
-        return role
+        self.log_groups.append(made.log_group)
+        return made, role
 
     def _allow_what_all_need(
         self, role: ServiceRole, log_group: logs.LogGroup, *encrypted: str
@@ -172,6 +186,7 @@ class SekaliStack(Stack):
             ("BucketName", self.storage.bucket.bucket_name),
             ("FunctionName", self.worker.function.function_name),
             ("SecurityGroupId", self.network.worker.security_group_id),
+            ("AlarmTopicArn", self.monitoring.topic.topic_arn),
         ):
             CfnOutput(self, name, value=value)
         for name, worker in list(self.workers.items())[1:]:

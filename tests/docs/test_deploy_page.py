@@ -42,7 +42,7 @@ def test_every_name_on_the_page_is_one_that_the_app_reads() -> None:
 
         read({name: first})
 
-    assert ROWS.keys() == settings | TEXTS.keys() | MORE
+    assert ROWS.keys() == settings | TEXTS.keys() | MORE | {"runbooks_url"}
 
 
 def test_each_sum_on_the_page_is_right() -> None:

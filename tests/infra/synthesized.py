@@ -23,6 +23,7 @@ BUCKET = "AWS::S3::Bucket"
 TABLE = "AWS::DynamoDB::Table"
 GROUP = "AWS::ElastiCache::ReplicationGroup"
 SERVERLESS = "AWS::ElastiCache::ServerlessCache"
+KEY = "AWS::KMS::Key"
 
 Json = Any  # A template is any JSON.
 Resource = dict[str, Json]
@@ -68,6 +69,12 @@ class Synthesized:
             logical_id: resource.get("DeletionPolicy", "Delete")
             for logical_id, resource in self.resources.items()
             if resource["Type"] == kind
+        }
+
+    def data_keys(self) -> dict[str, Resource]:
+        """The keys that encrypt what is kept: not the one of the notices of alarms."""
+        return {
+            name: key for name, key in self.of(KEY).items() if "notices" not in key["Description"]
         }
 
     def asset(self, key: Json) -> Path:

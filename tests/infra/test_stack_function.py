@@ -12,7 +12,7 @@ from tests.infra.synthesized import FUNCTION, GROUP, MAPPING, SERVERLESS, queues
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.infra.synthesized import Synthesized
+    from tests.infra.synthesized import Resource, Synthesized
 
 pytestmark = pytest.mark.slow
 
@@ -71,20 +71,42 @@ def test_a_mapping_calls_the_snapshots_alias_where_there_are_snapshots(
     assert "SnapStart" not in dev.worker()
 
 
-def test_an_object_that_changes_and_a_clock_call_their_functions(events: Synthesized) -> None:
-    rules = list(events.of("AWS::Events::Rule").values())
-    (changed,) = [one for one in rules if "EventPattern" in one]
+def test_an_object_a_clock_and_an_alarm_call_their_functions(events: Synthesized) -> None:
+    rules = [one for one in events.of("AWS::Events::Rule").values() if "Targets" in one]
     (clock,) = [one for one in rules if "ScheduleExpression" in one]
+    changed, leak = (
+        next(one for one in rules if one.get("EventPattern", {}).get("source") == [source])
+        for source in ("aws.s3", "aws.cloudwatch")
+    )
+    (alarm,) = leak["EventPattern"]["resources"]
+    called = {
+        name: target_function(events, rule)
+        for name, rule in (("changed", changed), ("clock", clock), ("leak", leak))
+    }
 
+    assert called == {
+        "changed": "handlers.invalidate.handler",
+        "clock": "handlers.recover.handler",
+        "leak": "handlers.recover.handler",
+    }
     assert changed["EventPattern"]["detail-type"] == ["Object Created", "Object Deleted"]
     assert changed["EventPattern"]["detail"]["object"] == {"key": [{"prefix": "flights/"}]}
     assert clock["ScheduleExpression"] == "rate(5 minutes)"
-    for rule in rules:
-        (target,) = rule["Targets"]
-        assert target["DeadLetterConfig"]
+    assert leak["EventPattern"]["detail"] == {"state": {"value": ["ALARM"]}}
+    assert events.resources[alarm["Fn::GetAtt"][0]]["Properties"]["AlarmName"] == (
+        "Sekali-dev-lock-leak"
+    )
     for config in events.of("AWS::Lambda::EventInvokeConfig").values():
         assert config["DestinationConfig"]["OnFailure"]
         assert config["MaximumEventAgeInSeconds"] == 3600
+
+
+def target_function(stack: Synthesized, rule: Resource) -> str:
+    """The handler that a rule calls; what cannot be delivered is kept."""
+    (target,) = rule["Targets"]
+    assert target["DeadLetterConfig"]
+    handler: str = stack.resources[target["Arn"]["Fn::GetAtt"][0]]["Properties"]["Handler"]
+    return handler
 
 
 def test_the_environment_of_each_function_is_valid_for_the_library(

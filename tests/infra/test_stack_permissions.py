@@ -192,7 +192,7 @@ def test_objects_are_reached_under_three_prefixes_only(dev: Synthesized) -> None
 
 def test_the_key_is_used_through_the_services_that_it_encrypts_only(hardened: Synthesized) -> None:
     (statement,) = [one for one in statements(hardened) if one["Sid"] == "UseKey"]
-    (key,) = hardened.of("AWS::KMS::Key")
+    (key,) = hardened.data_keys()
     services = statement["Condition"]["StringEquals"]["kms:ViaService"]
 
     assert allowed(hardened, "reports") >= {pair for pair in NEEDS if pair[0] == "UseKey"}

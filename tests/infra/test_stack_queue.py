@@ -99,7 +99,7 @@ def test_queues_are_encrypted_with_a_key_of_aws_or_the_own_one(
     for queue in queues(every):
         assert queue.get("SqsManagedSseEnabled") or queue["KmsMasterKeyId"]
 
-    (key,) = hardened.of("AWS::KMS::Key")
+    (key,) = hardened.data_keys()
 
     for queue in queues(hardened):
         assert queue["KmsMasterKeyId"] == {"Fn::GetAtt": [key, "Arn"]}

@@ -50,13 +50,13 @@ def test_a_cache_in_cluster_mode_has_shards_that_fail_over_and_refuses_what_it_c
 
 
 def test_an_own_key_encrypts_everything_that_is_kept(hardened: Synthesized) -> None:
-    (key,) = hardened.of("AWS::KMS::Key")
+    (key,) = hardened.data_keys()
     table = hardened.only(TABLE)["SSESpecification"]
 
-    assert hardened.only("AWS::KMS::Key")["EnableKeyRotation"] is True
+    assert hardened.data_keys()[key]["EnableKeyRotation"] is True
     assert table["KMSMasterKeyId"] == {"Fn::GetAtt": [key, "Arn"]}
     assert hardened.only(GROUP)["KmsKeyId"] == {"Ref": key}
-    assert hardened.policies("AWS::KMS::Key") == {key: "Retain"}
+    assert hardened.policies("AWS::KMS::Key")[key] == "Retain"
 
 
 def test_the_only_user_of_the_cache_signs_and_cannot_administer(dev: Synthesized) -> None:
@@ -101,7 +101,7 @@ def test_the_bucket_is_closed_and_encrypted_and_remembers(every: Synthesized) ->
     assert len(bucket["PublicAccessBlockConfiguration"]) == 4
     assert bucket["VersioningConfiguration"] == {"Status": "Enabled"}
     (encryption,) = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
-    own_key = bool(every.of("AWS::KMS::Key"))
+    own_key = bool(every.data_keys())
     algorithm = encryption["ServerSideEncryptionByDefault"]["SSEAlgorithm"]
     assert algorithm == ("aws:kms" if own_key else "AES256")
     assert bucket["NotificationConfiguration"] == {

@@ -1,0 +1,1 @@
+"""The pieces that the dashboards are made of, one file each."""
