@@ -1,11 +1,12 @@
 """Run the stack on this machine with real jobs, and prove what came of them.
 
-    python -m infra.local.demo [--messages N] [--seed S] [--kill] [--report FILE]
+    python -m infra.local.demo [--messages N] [--seed S] [--kill] [--report FILE] [--stay]
 
     synth ──> stack ──> months of flights into the bucket ──> wave 0 ──> settled ──> wave 1 ──>
     settled ──> evidence ──> check ──> table and report
 
 Exit status 1 if anything is lost, doubled, wrong or still waiting. Ctrl-C leaves nothing behind.
+With `--stay` the stack goes on until Ctrl-C, for the `sekali` command and for jobs of your own.
 """
 
 from __future__ import annotations
@@ -53,12 +54,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         report, extra = run(
-            console, messages=options.messages, seed=options.seed, kill=options.kill
+            console,
+            messages=options.messages,
+            seed=options.seed,
+            kill=options.kill,
+            stay=options.stay,
         )
     except KeyboardInterrupt:
         console.print("Stopped; nothing is left behind.")
         return 130
-    summary.show(console, report)
     if options.report is not None:
         options.report.write_text(json.dumps(report.to_json() | extra, indent=2) + "\n")
         console.print(f"The report is in {options.report}", highlight=False)
@@ -66,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(
-    console: Console, *, messages: int, seed: int, kill: bool
+    console: Console, *, messages: int, seed: int, kill: bool, stay: bool = False
 ) -> tuple[Report, dict[str, Any]]:  # Any: JSON
     """Run a workload through a fresh stack; answer the check's report and what to add to it."""
     console.print("Synthesizing the stack for this machine (once per change)", highlight=False)
@@ -81,12 +85,25 @@ def run(
         evidence = gather(stack, gathered)
         report = check(workload, evidence, oracle=Oracle(months))
         environments = sum(fleet.environments_started for fleet in stack.fleets.values())
+        summary.show(console, report)
+        if stay:
+            _stay(console)
         return report, {
             "seed": seed,
             "batches": len(stack.invocations),
             "environments": environments,
             "environments_killed": 0 if killer is None else killer.killed,
         }
+
+
+def _stay(console: Console) -> None:
+    """Leave the stack working until Ctrl-C."""
+    console.print("The stack goes on; `.venv/bin/sekali --help`, Ctrl-C to end.", highlight=False)
+    try:
+        while True:
+            signal.pause()
+    except KeyboardInterrupt:
+        console.print("Stopped; nothing is left behind.", highlight=False)
 
 
 def _upload(stack: LocalStack, months: dict[str, bytes]) -> None:
@@ -158,6 +175,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--report", type=Path, metavar="FILE", help="write the figures to FILE as JSON"
+    )
+    parser.add_argument(
+        "--stay", action="store_true", help="let the stack go on until Ctrl-C, for `sekali`"
     )
     return parser
 

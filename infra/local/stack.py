@@ -16,11 +16,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from infra.local import assembly, aws, runtime_folder, valkey
+from infra.local import assembly, aws, discovery, runtime_folder, valkey
 from infra.local.aws import Aws
 from infra.local.aws_calls import AwsCalls
 from infra.local.doors import Doors
-from infra.local.environment import Environment
+from infra.local.environment import Environment, LogLine
 from infra.local.event_source import Delivery, EventSource, Source
 from infra.local.fleet import Fleet, Invocation
 from infra.local.intrinsics import TemplateUnsupported
@@ -151,7 +151,7 @@ class LocalStack:
 
     def _start(self) -> None:
         enter = self._exit.enter_context
-        folder = enter(workspace())
+        folder = self.folder = enter(workspace())
         nursery = Nursery()
         self._exit.callback(nursery.close)
         relay = Relay()
@@ -161,6 +161,11 @@ class LocalStack:
         self.aws = Aws(aws_address)
         self.aws.create(self.template)
         runtime = runtime_folder.build(folder / "runtime")
+        log_file = enter(contextlib.closing(discovery.LogFile(folder / discovery.LOGS)))
+
+        def take(line: LogLine) -> None:
+            self.logs.take(line)
+            log_file.take(line)
 
         def start_environment(function: Function, number: int) -> Environment:
             return Environment(
@@ -170,11 +175,14 @@ class LocalStack:
                 doors=Doors(relay, cache=self.cache_address, aws=aws_address, calls=self.calls),
                 runtime=runtime,
                 folder=folder / f"{function.name}-{number}",
-                on_line=self.logs.take,
+                on_line=take,
             )
 
         for mapping in self.template.mappings:
             self._feed(mapping, start_environment)
+        discovery.announce(
+            folder, self.template, endpoint=self.aws.endpoint, cache=self.cache_address
+        )
         if self._poll_at_start:
             self.start_polling()
 
