@@ -30,6 +30,12 @@ $(BIN)/uv pip install --quiet --require-hashes --python $(1) --requirements $(2)
 	|| $(BIN)/python -m pip --python $(1) install --quiet --require-hashes --requirement $(2)
 endef
 
+# This package itself, for `sekali` in $(BIN): from this folder, with what is installed already.
+define install_ourselves
+$(BIN)/uv pip install --quiet --offline --no-deps --no-build-isolation --python $(BIN)/python \
+	--editable . || $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+endef
+
 .PHONY: demo test test-unit test-node test-java test-synths lint synth bench chaos schema deploy-local
 .PHONY: data layers lock setup setup-demo clean
 .DEFAULT_GOAL := demo
@@ -108,11 +114,13 @@ $(VENV)/.uv: requirements-setup.txt
 
 $(VENV)/.demo: requirements-demo.txt $(VENV)/.uv
 	@$(call install,$(BIN)/python,$<)
+	@$(install_ourselves)
 	@touch $@
 
 # The dev lock contains the demo's, so that one install serves both.
 $(VENV)/.dev: requirements-dev.txt $(VENV)/.uv
 	@$(call install,$(BIN)/python,$<)
+	@$(install_ourselves)
 	@touch $@ $(VENV)/.demo
 
 # The packages of the vendor layer, for Lambda and for this machine; a synth copies them.

@@ -133,6 +133,8 @@ class SekaliStack(Stack):
         rule = every(self, "Clock", interval=Duration.minutes(5))
         made, role = self._event_function("Recover", rule, memory_mib=256, timeout_seconds=60)
         role.allow("FindPending", "dynamodb:Query", self.storage.pending_arn)
+        # The `sekali` command asks it what only somebody inside the network can tell.
+        CfnOutput(self, "RecoverFunctionName", value=made.function.function_name)
         return made
 
     def _event_function(

@@ -219,7 +219,7 @@ class Claims:
         ask = lease.ask
         return Command.run(
             RENEW,
-            self._five(ask),
+            _five(self._slot(ask)),
             (
                 lease.token,
                 lease.fence,
@@ -246,12 +246,15 @@ class Claims:
                 return Lost(_LOST_REASONS[reason], owner.decode())
         raise _unexpected("renew", reply)
 
-    def finish(self, end: End) -> Command:
-        """Return the command that settles the id, fills the value and lets the lease go."""
+    def finish(self, end: End, *, slot: Slot | None = None) -> Command:
+        """Return the command that settles the id, fills the value and lets the lease go.
+
+        `slot` is where the record was found by somebody who does not know the id's key.
+        """
         terms = end.ask.terms
         return Command.run(
             FINISH,
-            self._five(end.ask),
+            _five(slot or self._slot(end.ask)),
             (
                 end.token,
                 end.fence,
@@ -316,12 +319,12 @@ class Claims:
     def _slot(self, ask: Ask) -> Slot:
         return self.keyspace.of(ask.name, ask.id, ask.key)
 
-    def _five(self, ask: Ask) -> tuple[bytes, ...]:
-        slot = self._slot(ask)
-        return (slot.record, slot.lease, slot.value, slot.key, slot.active)
-
     def _wall_ms(self) -> int:
         return int(self.clock.wall() * 1000)
+
+
+def _five(slot: Slot) -> tuple[bytes, ...]:
+    return (slot.record, slot.lease, slot.value, slot.key, slot.active)
 
 
 def _unexpected(script: str, reply: object) -> TypeError:

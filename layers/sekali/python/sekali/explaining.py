@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from sekali import codec
 from sekali.errors import SharedUnavailable, ValueUnreadable
-from sekali.keys import CACHE_NAME
 from sekali.scripts import Command
 from sekali.steps import Flush
 
@@ -59,7 +58,8 @@ class Explanation:
 
 def explain(tiers: Tiers, call: Call) -> Generator[Step, Any, Explanation]:
     """Yield the steps; returns the explanation."""
-    slot = tiers.invocation.claims.keyspace.of(CACHE_NAME, call.key, call.key)
+    name = call.scoped.partition("/")[0]
+    slot = tiers.invocation.claims.keyspace.of(name, call.key, call.key)
     seen = tiers.local.look(call.scoped)
     local = None
     if seen is not None:

@@ -98,6 +98,19 @@ class Keyspace:
         """
         return b"%b:id:%b" % (self._namespace, _scoped(name, "id", id))
 
+    def wherever(self, name: str, id: str) -> Iterator[Slot]:  # noqa: A002  as above
+        """Return the key names of an id in each bucket, for a caller who does not know its key.
+
+        The record (K1) is the id's own wherever it is found; lease, value and key record are those
+        of a key that is called as the id.
+
+        Raises:
+            KeyInvalid: the name or the id cannot be used.
+        """
+        scoped = _scoped(name, "id", id)
+        for bucket in range(self._buckets):
+            yield _slot_of(b"{%b:%d}:" % (self._namespace, bucket), scoped, scoped)
+
     def actives(self) -> Iterator[bytes]:
         """Return the list of leases of each bucket."""
         for bucket in range(self._buckets):
@@ -138,7 +151,10 @@ def _slot(namespace: bytes, buckets: int, name: str, job_id: str, key: str) -> S
     scoped_key = _scoped(name, "key", key)
     scoped_id = scoped_key if job_id == key else _scoped(name, "id", job_id)
     bucket = crc32(scoped_key) % buckets
-    slot = b"{%b:%d}:" % (namespace, bucket)
+    return _slot_of(b"{%b:%d}:" % (namespace, bucket), scoped_id, scoped_key)
+
+
+def _slot_of(slot: bytes, scoped_id: bytes, scoped_key: bytes) -> Slot:
     return Slot(
         record=b"%bjob:%b" % (slot, scoped_id),
         lease=b"%blease:%b" % (slot, scoped_key),

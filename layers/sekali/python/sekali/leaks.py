@@ -72,15 +72,18 @@ class Leaks:
         Raises:
             SharedUnavailable: the shared cache did not answer.
         """
-        runs = self._runs()
-        found = []
-        for record, fields, left_ms in self._read(list(self._records())):
-            if fields[2] == b"running":
-                name, _ = self._keyspace.parts(record)
-                age = max(now - int(fields[5]) / 1000, 0.0)
-                state = _state(left_ms, age, lease_seconds, runs.get(name))
-                found.append(self._holding(record, fields, left_ms, age, state))
+        found = self._held(list(self._records()), now=now, lease_seconds=lease_seconds)
         return sorted(found, key=lambda holding: -holding.age_seconds)
+
+    def look_at(self, name: str, key: str, *, now: float, lease_seconds: float) -> Holding | None:
+        """Return the lease of one key, as `look` does; None where nobody holds it.
+
+        Raises:
+            KeyInvalid: the name or the key cannot be used.
+            SharedUnavailable: the shared cache did not answer.
+        """
+        record = self._keyspace.of(name, key, key).key
+        return next(iter(self._held([record], now=now, lease_seconds=lease_seconds)), None)
 
     def revoke(self, holding: Holding) -> int:
         """Take the lease away; returns the new fence, or 0 if it is held by somebody newer.
@@ -102,7 +105,19 @@ class Leaks:
         ttl_ms = RUNS_TTL_SECONDS * 1000
         return Command.run(NOTE_RUNS, (self._keyspace.runs,), (ttl_ms, *pairs))
 
-    def _runs(self) -> dict[str, float]:
+    def _held(self, records: Sequence[bytes], *, now: float, lease_seconds: float) -> list[Holding]:
+        runs = self.runs()
+        found = []
+        for record, fields, left_ms in self._read(records):
+            if fields[2] == b"running":
+                name, _ = self._keyspace.parts(record)
+                age = max(now - int(fields[5]) / 1000, 0.0)
+                state = _state(left_ms, age, lease_seconds, runs.get(name))
+                found.append(self._holding(record, fields, left_ms, age, state))
+        return found
+
+    def runs(self) -> dict[str, float]:
+        """Return how long each job usually runs, in seconds, of those that ran lately."""
         (known,) = self._flush([Command(("HGETALL", self._keyspace.runs))])
         pairs = (
             known.items() if isinstance(known, dict) else zip(known[::2], known[1::2], strict=True)

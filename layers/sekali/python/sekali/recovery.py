@@ -6,18 +6,19 @@
 It reports overdue leases with their dead owners, holders that last too long, and jobs that have
 been pending for too long. It revokes, only where SEKALI_REVOKE_ENDLESS is true, a lease whose
 holder has renewed it for longer than an invocation can last; each revocation is logged with
-everything that an audit needs. It never touches a lease within its bounds, and it deletes nothing.
+everything that an audit needs. Unasked it never touches a lease within its bounds, and it deletes
+nothing. An operator's request, which the `sekali` command sends, is answered too: see `operating`.
 """
 
 from __future__ import annotations
 
 import logging
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from sekali import warm
 from sekali.errors import StoreUnavailable
 from sekali.leaks import Leaks
+from sekali.operating import FIELD, Operator, entry_of
 from sekali.telemetry import events
 
 if TYPE_CHECKING:
@@ -51,13 +52,17 @@ class Recovery:
         self._pending_seconds = pending_seconds
         self._hooks = hooks
 
-    def handler(self, event: object, context: object) -> dict[str, Any]:  # noqa: ARG002
+    def handler(self, event: object, context: object) -> dict[str, Any]:
         """Look once and return the report: counts, and the leases and jobs behind them.
+
+        An event with the field `sekali` is an operator's request and gets its own answer.
 
         Raises:
             SharedUnavailable: the shared cache did not answer. The schedule tries again.
         """
         container = warm.container(self._observers)
+        if isinstance(event, dict) and isinstance(event.get(FIELD), dict):
+            return self._operate(container, event[FIELD], context)
         leaks = Leaks(container.keyspace, container.shared)
         settings = container.settings
         found = leaks.look(now=container.clock.wall(), lease_seconds=settings.lease_seconds)
@@ -78,6 +83,17 @@ class Recovery:
             "pending_unread": unread,
         }
 
+    def _operate(
+        self, container: Container, request: dict[str, Any], context: object
+    ) -> dict[str, Any]:
+        owner = warm.owner_name(str(getattr(context, "aws_request_id", "-")))
+        try:
+            operator = Operator(container, owner=owner, by=str(request.get("by", "")))
+            return operator.answer(request)
+        finally:
+            container.cache = None
+            container.emit(events.InvocationEnded())
+
     def _observers(self, settings: Settings) -> Sequence[Hook]:
         if self._hooks is not None:
             return self._hooks
@@ -95,7 +111,7 @@ class Recovery:
             fence = leaks.revoke(holding)
             if not fence:
                 continue
-            entry = _entry(holding) | {"revoked_by_fence": fence}
+            entry = entry_of(holding) | {"revoked_by_fence": fence}
             _log.warning("revoked an endless lease: %s", entry)
             container.emit(events.LeaseRevoked(name=holding.name, key=holding.key))
             revoked.append(entry)
@@ -104,7 +120,7 @@ class Recovery:
     def _tell(self, container: Container, holding: Holding) -> None:
         if holding.state == "live":
             return
-        _log.warning("%s lease: %s", holding.state, _entry(holding))
+        _log.warning("%s lease: %s", holding.state, entry_of(holding))
         container.emit(
             events.LeaseLeaked(
                 name=holding.name,
@@ -132,11 +148,4 @@ class Recovery:
 
 
 def _listed(found: Sequence[Holding], state: str) -> list[dict[str, Any]]:
-    return [_entry(one) for one in found if one.state == state][:REPORTED]
-
-
-def _entry(holding: Holding) -> dict[str, Any]:
-    """Return what an operator needs; the token is a secret of its holder and stays here."""
-    entry = asdict(holding)
-    del entry["token"], entry["record"]
-    return entry
+    return [entry_of(one) for one in found if one.state == state][:REPORTED]

@@ -320,9 +320,15 @@ class Tiered:
         marked = [tags] if isinstance(tags, str) else list(tags)
         self._driver.drive(invalidate(self._tiers, scoped, marked))
 
-    def explain(self, key: str, *, packing: Packing = PLAIN) -> Explanation:
-        """Return what both tiers hold of `key` and who computes it; nothing is changed."""
-        call = self._call(key, _no_loader, packing=packing)
+    def explain(self, key: str, *, packing: Packing = PLAIN, job: str = CACHE_NAME) -> Explanation:
+        """Return what both tiers hold of `key` and who computes it; nothing is changed.
+
+        Args:
+            key: a cache key, or with `job` a key of that job's values.
+            packing: how the value was packed; another one shows as unreadable.
+            job: name of a job.
+        """
+        call = replace(self._call(key, _no_loader, packing=packing), scoped=f"{job}/{key}")
         return self._driver.drive(explain(self._tiers, call))
 
     def is_over(self, seconds: float) -> bool:

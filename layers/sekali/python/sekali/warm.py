@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from sekali.leases import HeldLease
     from sekali.passage import Result
     from sekali.scripts import Command
+    from sekali.store import Service
     from sekali.telemetry.events import Hook
 
 CACHE_SHARE: Final = 0.2
@@ -94,9 +95,15 @@ class Container:
         emit: Hook,
         clock: Clock | None = None,
         connect: Callable[[], Any] | None = None,  # Any: redis.Redis or RedisCluster
+        client_factory: Callable[[Service], Any] = aws_client,  # Any: see `aws_client`
     ) -> None:
-        """Make the parts of `settings`; the last two arguments replace the real ones in tests."""
+        """Make the parts of `settings`.
+
+        `client_factory` makes clients for another than the function's own role; `clock` and
+        `connect` replace the real ones in tests.
+        """
         self.settings = settings
+        self._client_factory = client_factory
         self.emit = emit
         self.clock = clock or SystemClock()
         self.uniform: Callable[[float, float], float] = jitter
@@ -115,7 +122,7 @@ class Container:
         self.pulse = Pulse()
         # A thread of its own: a flush may wait for the table for longer than a lease lasts.
         self.flusher = Pulse("sekali-flush")
-        self.outbox = Outbox(cache(lambda: aws_client("sqs")))
+        self.outbox = Outbox(cache(lambda: client_factory("sqs")))
         self.payloads = self._new_payloads()
         self.store = self._new_store()
         self.durable = self._new_durable()
@@ -129,7 +136,8 @@ class Container:
 
     def _new_payloads(self) -> Payloads | None:
         bucket = self.settings.results_bucket
-        return None if bucket is None else Payloads(bucket, cache(lambda: aws_client("s3")))
+        make = self._client_factory
+        return None if bucket is None else Payloads(bucket, cache(lambda: make("s3")))
 
     def _new_store(self) -> Store | None:
         settings = self.settings
@@ -139,6 +147,7 @@ class Container:
             settings.table_name,
             clock=self.clock,
             bucket=settings.results_bucket,
+            client_factory=self._client_factory,
             on_event=self.emit,
         )
 
