@@ -39,6 +39,7 @@ NAMED = {
     "renew row 3, K1": ("renew", "superseded(job[2], job[3], fence, token) → false"),
     "rows 3 and 4, equality": ("words", "other == fence → false"),
     "renew row 4": ("renew", "key[3] == 'ended' → false"),
+    "renew row 4, K1": ("renew", "job[1] == 'retry' → false"),
     "inv = 1 for an unknown record": ("renew", "'inv', '1' → 'inv', '0'"),
     "inv kept": (
         "renew",

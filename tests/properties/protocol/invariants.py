@@ -26,6 +26,7 @@ from sekali.answers import (
     Quarantined,
     Served,
 )
+from tests.properties.protocol.memory import superseding
 
 if TYPE_CHECKING:
     from sekali.keys import Keyspace, Slot
@@ -52,7 +53,7 @@ class KeyMemory:
     newest_ms: int = 0
     issued: set[Claim] = field(default_factory=set)
     invalidated: set[Claim] = field(default_factory=set)
-    released: set[Claim] = field(default_factory=set)
+    released: dict[Claim, bytes] = field(default_factory=dict)
     rewound: bool = False
 
 
@@ -109,7 +110,8 @@ class Invariants:
         self._check_finality(seen)
         if seen.op.revokes is not None and seen.answer:
             lease = seen.op.revokes
-            self.keys[self._slot(lease.ask).key].released.add((lease.token, lease.fence))
+            slot = self._slot(lease.ask)
+            self.keys[slot.key].released[lease.token, lease.fence] = slot.record
         match seen.op.about:
             case Ask() as ask:
                 self._check_claim(seen, ask)
@@ -220,21 +222,38 @@ class Invariants:
             and before["st"] == "running"
             and after["st"] == "ended"
         ):
-            self.keys[slot.key].released.add((end.token, end.fence))
+            self.keys[slot.key].released[end.token, end.fence] = slot.record
 
     def _forget(self, seen: Seen) -> None:
         for key, memory in self.keys.items():
-            if key.decode() in seen.op.lost:
-                memory.released.clear()
-                if seen.op.rewound:
-                    memory.invalidated.clear()
-                    memory.rewound = True
+            memory.released = {
+                claim: record
+                for claim, record in memory.released.items()
+                if _is_known_to_be_over(claim, _hash(seen.after, key), _hash(seen.after, record))
+            }
+            if key.decode() in seen.op.lost and seen.op.rewound:
+                memory.invalidated.clear()
+                memory.rewound = True
         for name in seen.op.lost & seen.before.keys():
             if ":job:" in name:
                 self.records[name.encode()].lost = True
 
     def _slot(self, ask: Ask) -> Slot:
         return self._keyspace.of(ask.name, ask.id, ask.key)
+
+
+def _is_known_to_be_over(claim: Claim, key: Hash | None, record: Hash | None) -> bool:
+    """Tell whether a loss has left anything that tells of a claim's end."""
+    token, fence = claim
+    return any(
+        one is not None
+        and (
+            superseding(one, token, fence)
+            or one["st"] in ("done", "failed")
+            or (one["tk"] == token and one["st"] in ("ended", "retry"))
+        )
+        for one in (key, record)
+    )
 
 
 def _must(holds: object, seen: Seen, rule: str) -> None:

@@ -40,7 +40,11 @@ def renew(
         return Lost("superseded", known)
 
     if k4 is not None and k4["tk"] == lease.token and k4["st"] == "ended":
-        memory.hit("renew 4")
+        memory.hit("renew 4", "by the key")
+        return Lost("ended", known)
+    # The table names the key's record only (docs/design/coordination.md).
+    if k1 is not None and k1["tk"] == lease.token and k1["st"] == "retry":
+        memory.hit("renew 4", "by the job")
         return Lost("ended", known)
 
     invalidated = _keep_key(memory, slot, lease, owner, now)

@@ -25,7 +25,10 @@ if superseded(key[1], key[2], fence, token)
   or superseded(job[2], job[3], fence, token) then -- row 3
   return { 'lost', 'superseded', owner }
 end
-if key[2] == token and key[3] == 'ended' then -- row 4
+-- The key's record may have been evicted since; that of the job tells of a claim given back as well.
+local ended = key[2] == token and key[3] == 'ended'
+local given_back = job[3] == token and job[1] == 'retry'
+if ended or given_back then -- row 4
   return { 'lost', 'ended', owner }
 end
 
