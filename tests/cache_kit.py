@@ -47,7 +47,9 @@ class Fleet:
 
     def __init__(self, url: str, **settings: Any) -> None:  # Any: fields of Settings
         """Take the address of their Valkey."""
-        about = {"cache_url": url, "durable_mode": "redis", "heartbeat": False, **settings}
+        # Any: fields of Settings. A busy machine may stop a server for longer than half a second.
+        about: dict[str, Any] = {"cache_timeout_seconds": 10, "cache_connect_timeout_seconds": 10}
+        about |= {"cache_url": url, "durable_mode": "redis", "heartbeat": False, **settings}
         self.settings = Settings(**about)
 
     def warm_scripts(self) -> None:

@@ -110,6 +110,9 @@ def started_kit(monkeypatch: pytest.MonkeyPatch, valkey_url: str, **settings: st
         dead_letter_queue_url = sqs.create_queue(QueueName="jobs-dead")["QueueUrl"]
         environment = {
             "SEKALI_CACHE_URL": valkey_url,
+            # A busy machine may stop a server for longer than production should wait.
+            "SEKALI_CACHE_TIMEOUT_SECONDS": "10",
+            "SEKALI_CACHE_CONNECT_TIMEOUT_SECONDS": "10",
             "SEKALI_TABLE_NAME": TABLE,
             "SEKALI_RESULTS_BUCKET": BUCKET,
             "SEKALI_QUEUE_URL": queue_url,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.chaos.rig import Tenant
     from tests.chaos.wires import Line
 
-_CUE_SECONDS: Final = 20.0
+_CUE_SECONDS: Final = 60.0
 _suffixes = itertools.count(1)
 
 

@@ -62,7 +62,7 @@ def test_run_of_every_job_sends_only_what_serverless_takes(stage: Stage) -> None
                 message("nested", "one", outer="x", inner="y"),
             ]
         )
-        drained = rig.drained(within_seconds=30)
+        drained = rig.drained(within_seconds=60)
         sources.change("x")
 
         assert drained

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Complaints = dict[Callable[[Stage], list[str]], list[str]]
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tests.chaos.stage import Stage
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 PAGE = Path(__file__).parents[2] / "docs" / "design" / "chaos-mutants.md"
 SIDE_BY_SIDE = 3

@@ -13,14 +13,14 @@ PAGE = Path(__file__).parents[2] / "docs" / "degraded.md"
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_outage_loses_nothing_and_no_invocation_outlives_its_timeout() -> None:
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(outages.measure, outages.outages(scale=0.25)))
 
     assert [one.lost for one in found] == [0, 0, 0]
     assert [one.past_timeout for one in found] == [0, 0, 0]
-    assert all(one.noticed_seconds < 5.0 for one in found)
+    assert all(one.noticed_seconds < 10.0 for one in found)
 
 
 def test_page_holds_a_measurement_of_every_outage() -> None:

@@ -118,7 +118,7 @@ def polling(queue: Queue, function: Function, **numbers: Any) -> Iterator[list[D
     assert source.crashed is None
 
 
-def wait_for(condition: Callable[[], bool], *, within_seconds: float = 10.0) -> None:
+def wait_for(condition: Callable[[], bool], *, within_seconds: float = 30.0) -> None:
     deadline = time.monotonic() + within_seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
@@ -150,7 +150,7 @@ def test_messages_of_an_answer_without_failures_are_deleted(local_aws: Aws) -> N
 def test_a_failed_message_comes_back_after_its_visibility_with_a_higher_count(
     local_aws: Aws,
 ) -> None:
-    queue = Queue(local_aws, VisibilityTimeout="1")
+    queue = Queue(local_aws, VisibilityTimeout="3")
     function = Function(failing("b"))
     queue.send("a", "b")
 
@@ -233,7 +233,7 @@ def test_a_batch_that_does_not_fill_fires_when_its_window_is_over(local_aws: Aws
     queue, function = Queue(local_aws), Function()
     queue.send("a")
 
-    with polling(queue, function, batch_size=20, window_seconds=1.0, max_concurrency=1):
+    with polling(queue, function, batch_size=20, window_seconds=3.0, max_concurrency=1):
         time.sleep(0.3)
         queue.send("b")
         early = len(function.batches)
@@ -247,7 +247,7 @@ def test_a_batch_fires_before_it_is_larger_than_six_megabytes(local_aws: Aws) ->
     queue, function = Queue(local_aws), Function()
     queue.send(*["x" * 1_000_000 for _ in range(8)])
 
-    with polling(queue, function, batch_size=100, window_seconds=1.0, max_concurrency=1):
+    with polling(queue, function, batch_size=100, window_seconds=4.0, max_concurrency=1):
         wait_for(lambda: len(function.bodies) == 8)
 
     sizes = [sum(len(record["body"]) for record in batch) for batch in function.batches]
@@ -256,13 +256,15 @@ def test_a_batch_fires_before_it_is_larger_than_six_megabytes(local_aws: Aws) ->
 
 def test_pollers_grow_to_the_maximum_concurrency_and_no_further(local_aws: Aws) -> None:
     queue, function = Queue(local_aws), Function()
-    function.seconds = 0.3
-    queue.send(*(str(number) for number in range(40)))
+    function.seconds = 0.2
+    queue.send(*(str(number) for number in range(150)))
 
-    with polling(queue, function, batch_size=2, max_concurrency=7) as deliveries:
-        wait_for(lambda: len(deliveries) == 40)
+    with polling(queue, function, batch_size=2, max_concurrency=7):
+        wait_for(lambda: function.most_at_once >= 7)
+        seen = len(function.batches)
+        wait_for(lambda: len(function.batches) >= min(seen + 14, 75))
 
-    assert 5 < function.most_at_once <= 7
+    assert function.most_at_once == 7
 
 
 def test_a_fifo_group_is_with_one_poller_at_a_time_and_in_order(local_aws: Aws) -> None:
@@ -283,7 +285,7 @@ def test_a_fifo_group_is_with_one_poller_at_a_time_and_in_order(local_aws: Aws) 
 
 
 def test_the_rest_of_a_fifo_group_waits_until_its_failed_message_is_back(local_aws: Aws) -> None:
-    queue = Queue(local_aws, FifoQueue="true", VisibilityTimeout="1")
+    queue = Queue(local_aws, FifoQueue="true", VisibilityTimeout="3")
     failed_once: set[str] = set()
 
     def fail_first(records: Records) -> Any:  # A handler's answer.
@@ -332,10 +334,12 @@ def test_a_poller_backs_off_after_errors(local_aws: Aws) -> None:
     function = Function(kind="failed")
     queue.send("a")
 
+    began = time.monotonic()
     with polling(queue, function, max_concurrency=1):
         time.sleep(1.0)
+        wait_for(lambda: len(function.batches) >= 2)
 
-    assert 2 <= len(function.batches) <= 4
+    assert len(function.batches) <= 4 * (time.monotonic() - began)
 
 
 def test_a_stopping_stack_ends_its_pollers_without_an_error(local_aws: Aws) -> None:

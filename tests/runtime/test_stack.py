@@ -43,16 +43,16 @@ def send(stack: LocalStack, queue: Queue, *bodies: str) -> None:
         stack.aws.sqs.send_message_batch(QueueUrl=url, Entries=entries)  # type: ignore[arg-type]  # Plain dicts.
 
 
-def children_of_this_process() -> list[str]:
-    found = []
+def children_of_this_process() -> set[str]:
+    found = set()
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = path.read_text().rpartition(")")[2].split()
         except OSError:
             continue
         if int(fields[1]) == os.getpid():
-            found.append(path.parent.name)
-    return sorted(found)
+            found.add(path.parent.name)
+    return found
 
 
 def test_messages_go_through_and_nothing_is_left_behind(tmp_path: Path, temporary: Path) -> None:
@@ -62,7 +62,7 @@ def test_messages_go_through_and_nothing_is_left_behind(tmp_path: Path, temporar
         send(stack, queue, *(json.dumps({"number": number}) for number in range(50)))
         send(stack, queue, json.dumps({"fail": True}))
 
-        stack.wait_until_drained(queue, within_seconds=30)
+        stack.wait_until_drained(queue, within_seconds=90)
 
         dead = stack.dead_letter_queue(queue)
         assert stack.waiting(dead) == 1
@@ -72,7 +72,7 @@ def test_messages_go_through_and_nothing_is_left_behind(tmp_path: Path, temporar
     assert [d.receives for d in deliveries if not d.deleted] == [1, 2]
     assert all(invocation.outcome.kind == "answered" for invocation in stack.invocations)
     assert 1 <= stack.fleets["Worker"].environments_started <= 2
-    assert children_of_this_process() == before
+    assert children_of_this_process() - before == set()
     assert list(temporary.iterdir()) == []
 
 
@@ -82,8 +82,8 @@ def test_two_stacks_run_side_by_side(tmp_path: Path, temporary: Path) -> None:
         send(one, one.source_queue(), '{"of": "one"}')
         send(other, other.source_queue(), '{"of": "other"}', '{"of": "other"}')
 
-        one.wait_until_drained(one.source_queue(), within_seconds=20)
-        other.wait_until_drained(other.source_queue(), within_seconds=20)
+        one.wait_until_drained(one.source_queue(), within_seconds=90)
+        other.wait_until_drained(other.source_queue(), within_seconds=90)
 
     assert [delivery.body for delivery in one.deliveries] == ['{"of": "one"}']
     assert [delivery.body for delivery in other.deliveries] == ['{"of": "other"}'] * 2
@@ -94,9 +94,9 @@ def test_a_batch_of_a_killed_environment_comes_back(tmp_path: Path) -> None:
     with LocalStack(write_assembly(tmp_path / "cdk.out")) as stack:
         queue, fleet = stack.source_queue(), stack.fleets["Worker"]
         send(stack, queue, '{"seconds": 1}')
-        killed = fleet.kill_one(when=lambda busy: busy.request_id != "", within_seconds=10)
+        killed = fleet.kill_one(when=lambda busy: busy.request_id != "", within_seconds=60)
 
-        stack.wait_until_drained(queue, within_seconds=20)
+        stack.wait_until_drained(queue, within_seconds=90)
 
     kinds = [invocation.outcome.kind for invocation in stack.invocations]
     assert killed
@@ -113,7 +113,7 @@ def test_one_environment_is_killed_in_the_middle_of_a_body(tmp_path: Path) -> No
         send(stack, queue, *[body] * 20)
         stack.start_polling()
 
-        stack.wait_until_drained(queue, within_seconds=30)
+        stack.wait_until_drained(queue, within_seconds=90)
 
     died = [invocation for invocation in stack.invocations if invocation.outcome.kind == "died"]
     assert killer.killed == len(died) == 1
@@ -139,7 +139,7 @@ def test_a_stack_that_cannot_start_leaves_nothing(tmp_path: Path, temporary: Pat
     with pytest.raises(Exception, match="KeySchema"), stack:
         pass
 
-    assert children_of_this_process() == before
+    assert children_of_this_process() - before == set()
     assert list(temporary.iterdir()) == []
 
 
@@ -173,10 +173,10 @@ def test_a_signal_leaves_no_process(tmp_path: Path, number: signal.Signals) -> N
     mine = processes_that_name(str(temporary))
 
     program.send_signal(number)
-    program.wait(10)
+    program.wait(60)
     program.stdout.close()
 
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while processes_that_name(str(temporary)) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert len(mine) >= 2

@@ -42,7 +42,7 @@ HANDLER = """
         if not beats:
             threading.Thread(target=beat, daemon=True).start()
         time.sleep(0.05)
-        return {"gaps": [b - a for a, b in zip(beats, beats[1:])]}
+        return {"beats": list(beats)}
 
     def sleep(event, context):
         before = context.get_remaining_time_in_millis()

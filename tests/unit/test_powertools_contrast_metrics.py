@@ -148,7 +148,7 @@ def test_our_events_from_several_threads_are_counted_exactly(
     start = threading.Barrier(4)
 
     def tell() -> None:
-        start.wait(5)
+        start.wait(60)
         for _ in range(500):
             observer(settled())
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PING = Command(("PING",))
 HANG = Command(("HANG",))
 BREAK = Command(("BREAK",))
-DEADLINE_SECONDS = 5.0
+DEADLINE_SECONDS = 60.0
 
 
 @dataclass

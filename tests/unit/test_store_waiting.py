@@ -112,7 +112,7 @@ class Hanging:
 
     def put_item(self, **request: Any) -> None:  # Any: a request of boto3
         if request["Item"]["pk"]["S"].endswith(self.hung):
-            self.released.wait(10.0)
+            self.released.wait(60.0)
 
 
 def test_the_caller_leaves_at_the_deadline_with_the_answers_that_came() -> None:
@@ -126,7 +126,7 @@ def test_the_caller_leaves_at_the_deadline_with_the_answers_that_came() -> None:
 
     assert [type(answer) for answer in answers] == [Accepted, StoreUnavailable, Accepted]
     assert str(answers[1]).endswith("record failed with no answer by the deadline")
-    assert waited_seconds < 5.0
+    assert waited_seconds < 30.0
 
 
 class Counting:
@@ -143,7 +143,7 @@ class Counting:
             self.most = max(self.most, self.now)
             if self.now == 8:
                 self.full.set()
-        self.full.wait(10.0)
+        self.full.wait(60.0)
         with self.lock:
             self.now -= 1
 

@@ -41,7 +41,7 @@ def echo() -> Iterator[int]:
 
 
 def connected(proxy: Proxy) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", proxy.port), timeout=0.1)
+    return socket.create_connection(("127.0.0.1", proxy.port), timeout=30)
 
 
 def test_proxy_carries_both_ways(echo: int) -> None:
@@ -54,7 +54,6 @@ def test_proxy_carries_both_ways(echo: int) -> None:
 
 def test_delayed_proxy_holds_each_chunk(echo: int) -> None:
     with Proxy("127.0.0.1", echo) as proxy, connected(proxy) as client:
-        client.settimeout(5)
         proxy.delay(0.03)
         began = time.monotonic()
         client.sendall(b"hello")
@@ -68,6 +67,7 @@ def test_silent_proxy_keeps_the_connection_and_says_nothing(echo: int, fault: st
     with Proxy("127.0.0.1", echo) as proxy, connected(proxy) as client:
         getattr(proxy, fault)()
         client.sendall(b"hello")
+        client.settimeout(0.1)
 
         with pytest.raises(TimeoutError):
             client.recv(10)
@@ -75,7 +75,6 @@ def test_silent_proxy_keeps_the_connection_and_says_nothing(echo: int, fault: st
 
 def test_half_open_proxy_delivers_once_it_is_healed(echo: int) -> None:
     with Proxy("127.0.0.1", echo) as proxy, connected(proxy) as client:
-        client.settimeout(5)
         proxy.half_open()
         client.sendall(b"hello")
         proxy.heal()
@@ -115,17 +114,20 @@ def test_clock_freezes_steps_and_is_restored() -> None:
 
 
 def test_loader_returns_raises_counts_and_sees_overlaps() -> None:
-    load = FakeLoader("a", OSError("b"), "c", seconds=0.02)
+    together = threading.Barrier(3)
+    load = FakeLoader("a", OSError("b"), "c", during=lambda: together.wait(30) if racing else None)
+    racing = False
 
     first = load()
     with pytest.raises(OSError, match="b"):
         load()
+    racing = True
     with ThreadPoolExecutor(3) as pool:
         rest = [future.result() for future in [pool.submit(load) for _ in range(3)]]
 
     assert (first, rest) == ("a", ["c"] * 3)
     assert load.calls == 5
-    assert 2 <= load.most_at_once <= 3
+    assert load.most_at_once == 3
 
 
 def test_loader_needs_something_to_return() -> None:

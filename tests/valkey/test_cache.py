@@ -112,7 +112,7 @@ def test_default_ttl_is_that_of_the_page(valkey: Redis, box: Box) -> None:
     box.invoke().get_or_load("k", loader(1), ttl_seconds=None)
 
     (key,) = valkey.keys("*value*")
-    assert 269 <= valkey.ttl(key) <= 300
+    assert 210 <= valkey.ttl(key) <= 300
 
 
 def test_nothing_found_has_a_ttl_of_its_own(fleet: Fleet, box: Box) -> None:

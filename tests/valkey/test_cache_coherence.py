@@ -51,7 +51,7 @@ def test_ten_thousand_invalidations_missed_while_frozen_cost_one_round_trip(flee
     assert box.flushes - before == 1
     assert box.container.local.look("~/k") is None
     assert flushes_of(box) == ["log_opened"]
-    assert took < 5
+    assert took < 30
 
 
 def test_more_than_the_log_keeps_empties_the_local_tier(

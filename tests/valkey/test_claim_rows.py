@@ -260,7 +260,7 @@ def test_a_value_is_served_with_what_is_left_of_its_life(world: World) -> None:
     answer = world.claim(world.ask("k1-b"))
 
     assert isinstance(answer, Served)
-    assert 29.0 < answer.remaining_seconds <= 30.0
+    assert 20.0 < answer.remaining_seconds <= 30.0
 
 
 def test_a_value_is_served_while_somebody_holds_the_lease(world: World) -> None:
@@ -312,8 +312,8 @@ def test_a_held_key_is_busy_for_what_is_left_of_the_lease(world: World) -> None:
 
     assert isinstance(answer, Busy)
     assert (answer.owner, answer.cooling, answer.stale) == ("ben", False, None)
-    assert 59.0 < answer.remaining_seconds <= 60.0
-    assert 0.0 <= answer.age_seconds < 1.0
+    assert 50.0 < answer.remaining_seconds <= 60.0
+    assert 0.0 <= answer.age_seconds < 10.0
 
 
 def test_a_cooling_key_is_busy_and_says_so(world: World) -> None:
@@ -323,7 +323,7 @@ def test_a_cooling_key_is_busy_and_says_so(world: World) -> None:
 
     assert isinstance(answer, Busy)
     assert (answer.owner, answer.cooling) == ("ben", True)
-    assert 19.0 < answer.remaining_seconds <= 20.0
+    assert 10.0 < answer.remaining_seconds <= 20.0
 
 
 def test_a_busy_key_brings_its_refused_value_only_where_it_is_wanted(world: World) -> None:

@@ -74,11 +74,11 @@ def test_fork_while_another_thread_asks_for_the_container_does_not_hang() -> Non
     def hold() -> None:
         with warm._lock:  # noqa: SLF001  the moment that the test is about
             held.set()
-            leave.wait(10)
+            leave.wait(60)
 
     thread = threading.Thread(target=hold)
     thread.start()
-    held.wait(5)
+    assert held.wait(60)
 
     said = in_child(lambda: f"{type(warm.container()).__name__}")
 

@@ -57,7 +57,7 @@ def test_bodies_run_side_by_side_up_to_the_bound(kit: Kit) -> None:
     @worker.job("wait")
     def wait(job: Job) -> str:
         overlaps.enter()
-        everyone.wait(5)
+        everyone.wait(60)
         overlaps.leave()
         seen.append(CALLER.get())
         return job.id

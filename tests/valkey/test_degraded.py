@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sekali import SettingInvalid, warm
+from sekali.breaker import Breaker
 from sekali.telemetry import events
+from sekali.testing import FrozenClock
 from tests.conftest import free_port
 from tests.worker_kit import Context, Kit, event, job, returned, started_kit
 
@@ -167,11 +169,13 @@ def test_durable_policy_without_a_table_is_refused(
 
 def test_breaker_lets_the_second_batch_wait_for_nothing(kit: Kit) -> None:
     worker = policies(kit, [])
+    shared = warm.container().shared
+    shared.breaker = Breaker(FrozenClock())
     worker.handler(event(job("a", {"n": 1}, name="defer")), Context())
-    before = warm.container().shared.flushes
+    before = shared.flushes
 
     worker.handler(event(job("b", {"n": 2}, name="defer")), Context())
 
-    assert warm.container().shared.flushes - before == 0
+    assert shared.flushes - before == 0
     failures = [one for one in kit.events if isinstance(one, events.SharedFailed)]
     assert failures

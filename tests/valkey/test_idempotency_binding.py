@@ -70,7 +70,7 @@ def test_two_functions_that_race_for_a_layer_do_not_share_it(layer: IdempotencyL
 
     def use(function: Callable[..., object]) -> None:
         wrapped = once(layer)(function)
-        start.wait(5)
+        start.wait(60)
         try:
             wrapped(order=1)
         except SettingInvalid:

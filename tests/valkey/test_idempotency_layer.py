@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -167,7 +168,7 @@ def test_record_lives_as_long_as_the_configuration_says(valkey: Redis, valkey_ur
 
     (record,) = valkey.scan_iter(match="*:job:*")
 
-    assert 88 < valkey.pttl(record) / 1000 <= 90
+    assert 60 < valkey.pttl(record) / 1000 <= 90
     valkey.delete(record)
     assert bench.deliver("a", lambda: "anew") == Answer("result", "anew")
 
@@ -191,12 +192,17 @@ def test_result_known_to_this_container_needs_no_round_trip(valkey: Redis, valke
 
 @pytest.mark.slow
 def test_lease_is_renewed_while_the_body_runs(valkey: Redis, valkey_url: str) -> None:
-    bench = LayerBench(valkey, valkey_url, lease_seconds=0.5)
+    bench = LayerBench(valkey, valkey_url, lease_seconds=2.0)
 
     with Held(bench, "a", lambda: "result") as held:
-        threading.Event().wait(1.0)
+        (lease,) = valkey.scan_iter(match="*:lease:*")
+        first_end, until = valkey.pexpiretime(lease), time.monotonic() + 20.0
+        while valkey.pexpiretime(lease) <= first_end and time.monotonic() < until:
+            time.sleep(0.01)
+        renewed = valkey.pexpiretime(lease) - first_end
         beside = bench.deliver("a", never)
 
+        assert renewed > 0
         assert beside == Answer("in_progress")
         assert held.finish() == Answer("result", "result")
 
@@ -209,7 +215,7 @@ def test_lease_of_a_body_that_exited_ends_by_itself(valkey: Redis, valkey_url: s
 
     waited = threading.Event()
     answer = Answer("in_progress")
-    for _ in range(50):
+    for _ in range(400):
         answer = bench.deliver("a", lambda: "anew")
         if answer.kind == "result":
             break

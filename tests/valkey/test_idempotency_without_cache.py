@@ -94,7 +94,7 @@ def test_storing_is_given_up_when_the_lease_would_be_over(bench: LayerBench, lin
     ):
         bench.call(request=REQUEST, body=losing_the_line(line, float("inf"), lambda: "result"))
 
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60
 
 
 def test_body_that_fails_keeps_its_own_error(bench: LayerBench, line: Line) -> None:

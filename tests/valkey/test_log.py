@@ -164,7 +164,7 @@ def test_a_mark_outlives_every_value_from_its_last_read(world: World) -> None:
     world.send(log.epoch_set("tag", "three"))
 
     for left in (made, read, world.client.pttl(key)):
-        assert longest_ms - 5_000 < left <= longest_ms
+        assert longest_ms - 60_000 < left <= longest_ms
 
 
 def test_tags_do_not_meet(world: World) -> None:
@@ -177,10 +177,10 @@ def test_tags_do_not_meet(world: World) -> None:
 def test_an_append_wakes_whoever_listens(world: World) -> None:
     with world.client.pubsub() as ear:
         ear.subscribe(world.keyspace.log)
-        subscribed = ear.get_message(timeout=1.0)
+        subscribed = ear.get_message(timeout=30.0)
 
         append(world, entry())
-        heard = ear.get_message(timeout=1.0)
+        heard = ear.get_message(timeout=30.0)
 
     assert subscribed is not None
     assert heard is not None

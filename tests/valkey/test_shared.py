@@ -115,17 +115,17 @@ def claim(name: str = "id") -> tuple[Claims, Ask, Command]:
 # --- round trips ---
 
 
-def test_a_pipeline_is_one_flush_and_one_read_of_the_server(
-    door: Doors, port: int, valkey: Redis
-) -> None:
-    shared = door(port)
-    shared.flush([PING])
-    before = valkey.info("stats")["total_reads_processed"]
+def test_a_pipeline_is_one_flush_and_one_read_of_the_server(door: Doors) -> None:
+    # A server of its own: whoever is left of an earlier test reads from the common one.
+    with started_valkey() as server, Redis(port=server.port) as onlooker:
+        shared = door(server.port)
+        shared.flush([PING])
+        before = onlooker.info("stats")["total_reads_processed"]
 
-    replies = shared.flush([PING] * 50)
+        replies = shared.flush([PING] * 50)
 
-    asked_by_this_test = 1
-    reads = valkey.info("stats")["total_reads_processed"] - before - asked_by_this_test
+        asked_by_this_test = 1
+        reads = onlooker.info("stats")["total_reads_processed"] - before - asked_by_this_test
     assert len(replies) == 50
     assert (shared.flushes, reads) == (2, 1)
 
@@ -359,6 +359,10 @@ def test_threads_share_one_client(door: Doors, port: int) -> None:
 # --- closing ---
 
 
+def connections(onlooker: Redis) -> set[str]:
+    return {str(client["id"]) for client in onlooker.client_list()}
+
+
 @pytest.mark.parametrize("server", ["valkey", "valkey_cluster"])
 def test_a_closed_door_leaves_no_connection_behind(
     door: Doors, request: pytest.FixtureRequest, server: str
@@ -367,17 +371,19 @@ def test_a_closed_door_leaves_no_connection_behind(
     request.getfixturevalue(server)
     url = urlsplit(request.getfixturevalue(f"{server}_url"))
     with Redis(port=url.port or 0) as onlooker:
-        before = len(onlooker.client_list())
+        before = connections(onlooker)
         shared = door(url.port or 0, cache_cluster=server == "valkey_cluster")
         shared.flush([MY_ID if server == "valkey" else Command(("GET", "key"))])
-        assert len(onlooker.client_list()) > before
+        # Those of earlier tests may end at any time; only the new ones are this door's.
+        mine = connections(onlooker) - before
+        assert mine
 
         shared.close()
 
-        until = time.monotonic() + 5.0
-        while len(onlooker.client_list()) > before and time.monotonic() < until:
+        until = time.monotonic() + 30.0
+        while connections(onlooker) & mine and time.monotonic() < until:
             time.sleep(0.005)
-        assert len(onlooker.client_list()) == before
+        assert connections(onlooker) & mine == set()
 
 
 # --- imports ---
@@ -455,7 +461,7 @@ def test_a_node_that_hangs_costs_its_time_outs_and_not_one_for_each_command(
     first, second = two_nodes
     port = first.get_connection_kwargs()["port"]
     shared = door(port, cache_cluster=True, cache_timeout_seconds=0.1)
-    reads = [Command(("GET", text)) for text in texts_in(lower=False, count=60)]
+    reads = [Command(("GET", text)) for text in texts_in(lower=False, count=600)]
     shared.flush(reads)
     process = second.info("server")["process_id"]
     os.kill(process, signal.SIGSTOP)
@@ -467,7 +473,7 @@ def test_a_node_that_hangs_costs_its_time_outs_and_not_one_for_each_command(
         os.kill(process, signal.SIGCONT)
 
     assert raised.value.cause == "TimeoutError"
-    assert time.monotonic() - began < 60 * 0.1 / 2
+    assert time.monotonic() - began < 600 * 0.1 / 2
 
 
 @pytest.mark.slow

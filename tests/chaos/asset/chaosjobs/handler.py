@@ -180,6 +180,7 @@ def nested(job: Job) -> object:
 
     def load_outer() -> list[int]:
         found = version(outer)
+        say("outer", job, version=found)
         time.sleep(pause_seconds)
         if job.payload.get("meet"):
             _meet(outer, inner)
