@@ -80,16 +80,17 @@ class Logs:
             return {name: list(values) for name, values in self._metrics.items()}
 
     def values(self, name: str) -> list[float]:
-        """Answer the values of `name` over all services and jobs, each counted once.
+        """Answer the values of `name` over all services, each counted once.
 
-        One line may publish a value under several sets of dimensions; the finest set is read.
+        A value of a job is published for the job and for its service, one of no job for the service
+        alone: the coarsest set of dimensions has every value.
         """
         found = {metric: values for metric, values in self.metrics().items() if metric.name == name}
-        finest = max((len(metric.dimensions) for metric in found), default=0)
+        coarsest = min((len(metric.dimensions) for metric in found), default=0)
         return [
             value
             for metric, values in found.items()
-            if len(metric.dimensions) == finest
+            if len(metric.dimensions) == coarsest
             for value in values
         ]
 

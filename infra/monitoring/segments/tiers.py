@@ -38,16 +38,16 @@ def tiers(watched: Watched) -> Segment:
             graph(
                 "Whole local tiers dropped",
                 [
-                    watched.own("LocalFlushesLog", label="the log lost the place"),
+                    watched.own("LocalFlushesOpened", label="the log was opened"),
+                    watched.own("LocalFlushesGap", label="the log lost the place"),
                     watched.own("LocalFlushesClock", label="the clock was set back"),
-                    watched.own("LocalFlushesAsked", label="asked for"),
                 ],
                 unit="a minute",
             ),
             graph(
                 "Frozen between invocations",
                 [watched.own("ThawGap", one, label=one) for one in ("p50", "p99", "Maximum")],
-                unit="s",
+                unit="ms",
             ),
             graph(
                 "New containers",

@@ -75,7 +75,8 @@ class Ask:
 class Lease:
     """Hold the right to compute one key until `expires_at`, by the monotonic clock.
 
-    The last three attributes change while the lease is held; the others are those of its claim.
+    `claimed_at` is the time before the claim was sent. `expires_at`, `lost` and `started` change
+    while the lease is held; the others are those of its claim.
     """
 
     ask: Ask
@@ -83,6 +84,7 @@ class Lease:
     expires_at: float
     lost: bool = False
     started: bool = False
+    claimed_at: float = 0.0
 
     @property
     def token(self) -> str:

@@ -21,6 +21,7 @@ from sekali import codec
 from sekali.answers import Acquired, Ask, Busy, Done, Mismatch, Served, new_token
 from sekali.clock import now
 from sekali.errors import SharedUnavailable, ValueUnreadable
+from sekali.lease_events import tell_claim
 from sekali.local import MISSING
 from sekali.marks import Marks
 from sekali.settling import claim_verdict, defer, delete, give_back, mismatch_verdict
@@ -217,7 +218,8 @@ class Claiming:
             self._emit(events.CacheRead(source="local", name=item.name, key=item.key))
         elif isinstance(answer, Served):
             self._emit(events.CacheRead(source="shared", name=item.name, key=item.key))
-        elif isinstance(answer, Acquired):
+        elif isinstance(answer, Acquired) and item.spec is not None and item.spec.key is not None:
+            # A job whose key is its id has no value to find.
             self._emit(events.CacheRead(source="miss", name=item.name, key=item.key))
 
     def _sort_busy(self, item: Item, answer: Busy, wave: Sequence[Item]) -> None:
@@ -232,11 +234,7 @@ class Claiming:
 
     def _note_acquired(self, item: Item, answer: Acquired) -> None:
         item.attempt = answer.attempt
-        self._emit(events.LeaseAcquired(name=item.name, key=item.key, fence=answer.lease.fence))
-        if answer.takeover or answer.abandoned_owner:
-            owner = answer.abandoned_owner or "unknown"
-            self._emit(events.LeaseTakenOver(name=item.name, key=item.key, dead_owner=owner))
-            _log.warning("took %s over from %s, which never ended it", item.scoped_key, owner)
+        tell_claim(self._emit, answer.lease.ask, answer)
         self._invocation.heartbeat.watch(answer.lease)
 
 

@@ -179,7 +179,12 @@ class Claims:
                 return Quarantined(attempts, error, owner.decode(), fence)
             case [b"acquired", int(fence), int(attempt), int(suspect), bytes(first), int(born_ms)]:
                 return Acquired(
-                    lease=Lease(ask=ask, fence=fence, expires_at=sent_at + ask.terms.lease_seconds),
+                    lease=Lease(
+                        ask=ask,
+                        fence=fence,
+                        expires_at=sent_at + ask.terms.lease_seconds,
+                        claimed_at=sent_at,
+                    ),
                     attempt=attempt,
                     suspect=bool(suspect),
                     fresh=first[0:1] == b"1",

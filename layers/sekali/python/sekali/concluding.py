@@ -19,6 +19,7 @@ from sekali import codec
 from sekali.answers import Acquired, End, Finished, FinishSuperseded
 from sekali.errors import SharedUnavailable
 from sekali.invocation import LAST_FLUSH_SECONDS
+from sekali.lease_events import tell_end
 from sekali.marks import Marks
 from sekali.settling import defer, degraded_verdict, finish_verdict
 from sekali.telemetry import events
@@ -154,6 +155,9 @@ class Concluding:
         )
         if replies:
             marks.learn(replies[len(first) : len(first) + len(marks.commands)])
+            now = self._invocation.now()
+            for lease in leases:
+                tell_end(self._container.emit, lease, now)
         for index, (item, end) in enumerate(zip(items, ends, strict=True)):
             reply = replies[index] if replies else None
             if reply is None or isinstance(reply, Exception):

@@ -42,7 +42,7 @@ CACHE_NAME: Final = "~"
 LOCK_NAME: Final = "@"
 """The reserved job name under which leases without a job live."""
 
-_RESERVED: Final = frozenset({CACHE_NAME, LOCK_NAME})
+RESERVED_NAMES: Final = frozenset({CACHE_NAME, LOCK_NAME})
 _NAMESPACE = re.compile(r"[a-z0-9-]{1,32}")
 _JOB_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _LONGEST_TEXT_BYTES: Final = 512
@@ -166,7 +166,7 @@ def _slot_of(slot: bytes, scoped_id: bytes, scoped_key: bytes) -> Slot:
 
 
 def _scoped(name: str, what: str, text: str) -> bytes:
-    if name not in _RESERVED:
+    if name not in RESERVED_NAMES:
         check_job_name(name)
     return b"%b/%b" % (name.encode(), _text(what, text))
 

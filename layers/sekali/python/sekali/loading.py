@@ -25,6 +25,7 @@ from sekali import codec
 from sekali.answers import Acquired, Busy, Served
 from sekali.errors import SharedUnavailable
 from sekali.keys import CACHE_NAME
+from sekali.lease_events import tell_claim, tell_end
 from sekali.lifetimes import QUIET_SECONDS, Loaded
 from sekali.passage import Call, Old, Passage, Result, Tiers
 from sekali.scripts import Command
@@ -73,6 +74,7 @@ class Loading:
         self._postpone = postpone
         self._passage = Passage(tiers, call)
         self._until: float | None = None
+        self._contended = False
 
     def steps(self) -> Steps:
         """Yield the steps to the value; returns it."""
@@ -169,6 +171,9 @@ class Loading:
                 if refusals < MOST_REFUSALS:
                     continue
             apply()
+            if isinstance(answer, Acquired) or not self._contended:
+                tell_claim(self._tiers.emit, passage.ask, answer)
+                self._contended = True
             if isinstance(answer, Acquired):
                 self._tell_foreign(answer)
                 return (yield from self._load(answer.lease))
@@ -262,6 +267,7 @@ class Loading:
             raise
         finally:
             tiers.invocation.heartbeat.unwatch(lease)
+            tell_end(tiers.emit, lease, tiers.invocation.now())
         tiers.emit(
             events.CacheRead(source="loaded", name=CACHE_NAME, key=call.key, load_seconds=seconds)
         )

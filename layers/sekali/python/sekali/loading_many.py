@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from sekali.answers import Acquired, Served
 from sekali.errors import SharedUnavailable
 from sekali.keys import CACHE_NAME
+from sekali.lease_events import tell_claim, tell_end
 from sekali.lifetimes import Loaded
 from sekali.passage import Passage, Result
 from sekali.steps import Flush, Run, chosen_marks, flush_with_tail
@@ -71,6 +72,7 @@ class LoadingMany:
                 continue
             answer = claims.read_claim(passage.ask, reply, sent_at)
             if isinstance(answer, Acquired):
+                tell_claim(self._tiers.emit, passage.ask, answer)
                 leases[key] = answer.lease
             elif isinstance(answer, Served):
                 self._take(passage, answer, found)
@@ -114,6 +116,7 @@ class LoadingMany:
         finally:
             for lease in leases.values():
                 heartbeat.unwatch(lease)
+                tell_end(self._tiers.emit, lease, self._tiers.invocation.now())
         for key in loaded:
             self._tiers.emit(
                 events.CacheRead(source="loaded", name=CACHE_NAME, key=key, load_seconds=seconds)

@@ -23,6 +23,7 @@ from sekali.answers import Acquired, Ask, Busy, End, new_token
 from sekali.clock import jitter
 from sekali.errors import LeaseBusy, SharedUnavailable
 from sekali.keys import LOCK_NAME
+from sekali.lease_events import tell_claim, tell_end
 from sekali.leases import HeldLease
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from sekali.answers import ClaimAnswer, Lease, Terms
     from sekali.invocation import Invocation
     from sekali.shared import Shared
+    from sekali.telemetry.events import Hook
 
 _log = logging.getLogger(__name__)
 
@@ -48,11 +50,13 @@ class Locksmith:
         shared: Shared,
         terms: Terms,
         *,
+        emit: Hook,
         uniform: Callable[[float, float], float] = jitter,
     ) -> None:
         """Keep the invocation whose time bounds every wait."""
         self._invocation = invocation
         self._shared = shared
+        self._emit = emit
         # The record of a lock serves only the repeat of a lost reply.
         self._terms = replace(terms, max_attempts=2**31, record_ttl_seconds=terms.lease_seconds)
         self._uniform = uniform
@@ -96,10 +100,14 @@ class Locksmith:
         )
         bound = min(wait_seconds, self._invocation.remaining_seconds())
         until, pause = self._invocation.now() + bound, FIRST_PAUSE_SECONDS
+        contended = False
         while True:
             answer = self._claim(ask)
+            if isinstance(answer, Acquired) or not contended:
+                tell_claim(self._emit, ask, answer)
             if isinstance(answer, Acquired):
                 return answer.lease
+            contended = True
             left = until - self._invocation.now()
             holder = answer if isinstance(answer, Busy) else None
             if left <= 0:
@@ -118,6 +126,7 @@ class Locksmith:
 
     def _release(self, lease: Lease) -> None:
         """Give the lock back; a failure is logged, because the work is done and the lease ends."""
+        tell_end(self._emit, lease, self._invocation.now())
         end = End(ask=lease.ask, token=lease.token, fence=lease.fence, outcome="W", recorded=False)
         try:
             self._shared.flush([self._invocation.claims.finish(end)], operation="finish")

@@ -32,7 +32,6 @@ from sekali.answers import (
     LONGEST_INVOCATION_SECONDS,
     Acquired,
     Ask,
-    Busy,
     End,
     Finished,
     FinishSuperseded,
@@ -40,6 +39,7 @@ from sekali.answers import (
 )
 from sekali.errors import LeaseLost, SharedUnavailable
 from sekali.invocation import CURRENT
+from sekali.lease_events import tell_claim, tell_end
 from sekali.telemetry import events
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class LoneClaims:
         sent_at = invocation.now()
         reply = _send(container, invocation.claims.claim(ask), "claim")
         answer = invocation.claims.read_claim(ask, reply, sent_at)
-        _tell(container, ask, answer)
+        tell_claim(container.emit, ask, answer)
         if isinstance(answer, Acquired):
             _keep(_Open(answer.lease, invocation, lone), wanted)
         return answer
@@ -143,6 +143,7 @@ class LoneClaims:
             answer = claims.read_finish(end, _store(container, opened, claims.finish(end)))
         finally:
             opened.close()
+            tell_end(container.emit, opened.lease, opened.invocation.now())
         if isinstance(answer, FinishSuperseded):
             container.emit(events.Superseded(name=self._name, key=record_id, fence=end.fence))
         # Done with another result: whoever asks again gets that one, so this one must not get out.
@@ -154,13 +155,15 @@ class LoneClaims:
         opened = self._take(record_id)
         if opened is None:
             return
+        container = self._container()
         command = opened.invocation.claims.finish(_end(opened.lease, "W"))
         try:
-            _send(self._container(), command, "finish")
+            _send(container, command, "finish")
         except SharedUnavailable as error:
             _log.warning("%s is not given back but ends by itself: %s", record_id, error)
         finally:
             opened.close()
+            tell_end(container.emit, opened.lease, opened.invocation.now())
 
     def peek(self, record_id: str) -> Seen | None:
         """Return what the record says now, without a claim; None if there is none.
@@ -267,16 +270,3 @@ def _send(container: Container, command: Command, operation: str) -> Any:  # Any
     if isinstance(reply, Exception):
         raise SharedUnavailable(operation, str(reply)) from reply
     return reply
-
-
-def _tell(container: Container, ask: Ask, answer: ClaimAnswer) -> None:
-    if isinstance(answer, Busy):
-        container.emit(events.LeaseContended(name=ask.name, key=ask.key, owner=answer.owner))
-    if not isinstance(answer, Acquired):
-        return
-    fence = answer.lease.fence
-    container.emit(events.LeaseAcquired(name=ask.name, key=ask.key, fence=fence))
-    if answer.takeover or answer.abandoned_owner:
-        owner = answer.abandoned_owner or "unknown"
-        container.emit(events.LeaseTakenOver(name=ask.name, key=ask.key, dead_owner=owner))
-        _log.warning("took %s over from %s, which never ended it", ask.key, owner)

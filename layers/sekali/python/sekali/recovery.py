@@ -13,6 +13,7 @@ nothing. An operator's request, which the `sekali` command sends, is answered to
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from sekali import warm
@@ -70,10 +71,19 @@ class Recovery:
         for holding in found:
             self._tell(container, holding)
         pending, unread = self._pending(container)
-        container.emit(events.JobsPending(count=len(pending)))
+        counts = Counter(one.state for one in found)
+        container.emit(
+            events.Recovered(
+                live=counts["live"],
+                overdue=counts["overdue"],
+                long=counts["long"],
+                endless=counts["endless"],
+                pending=None if unread and not pending else len(pending),
+            )
+        )
         container.emit(events.InvocationEnded())
         return {
-            "live": sum(one.state == "live" for one in found),
+            "live": counts["live"],
             "overdue": _listed(found, "overdue"),
             "long": _listed(found, "long"),
             "endless": _listed(found, "endless"),

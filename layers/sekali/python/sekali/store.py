@@ -25,7 +25,7 @@ import random
 import threading
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from sekali import conditions
 from sekali.errors import ResultTooLarge, StoreUnavailable
@@ -48,7 +48,7 @@ from sekali.store_rows import (
     seconds_text,
 )
 from sekali.table import KEYS_PER_READ, Table
-from sekali.telemetry.events import StoreRead, StoreWritten
+from sekali.telemetry.events import StoreFailed, StoreRead, StoreWritten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -61,6 +61,7 @@ _THREADS = 8
 # Each lost race means that another claimer got through; more in a row is no longer a race.
 _CLAIM_TRIES = 5
 
+T = TypeVar("T")
 Service = Literal["dynamodb", "s3", "sqs"]
 """What a client can be asked for."""
 
@@ -123,6 +124,16 @@ class Store:
         self._clients: dict[Service, Any] = {}  # Any: see `aws_client`
         self._calls.reset()
 
+    def _all(
+        self, operation: str, calls: Sequence[Callable[[], T]], deadline: float | None
+    ) -> list[T | StoreUnavailable]:
+        """Make calls side by side, and tell how many of them failed."""
+        answers = self._calls.all(operation, calls, deadline)
+        failed = sum(isinstance(answer, StoreUnavailable) for answer in answers)
+        if failed:
+            self._on_event(StoreFailed(operation=operation, count=failed))
+        return answers
+
     def get_many(self, ids: Sequence[JobId], *, deadline: float | None = None) -> dict[JobId, Row]:
         """Read what is recorded of these ids, consistently; an absent or expired one is left out.
 
@@ -137,7 +148,7 @@ class Store:
         now = self._clock.wall()
         reads = [partial(self._table.read, chunk, deadline=deadline) for chunk in chunks]
         found: dict[JobId, Row] = {}
-        for items in self._calls.all("read", reads, deadline):
+        for items in self._all("read", reads, deadline):
             if isinstance(items, StoreUnavailable):
                 raise items
             rows = ((keys[item["pk"]["S"]], row_of(item)) for item in items)
@@ -146,7 +157,7 @@ class Store:
             self._on_event(StoreRead(count=len(keys)))
         pointing = [job for job, row in found.items() if row.points]
         bodies = [partial(self._fetch, found[job].stored, deadline) for job in pointing]
-        for job, body in zip(pointing, self._calls.all("fetch", bodies, deadline), strict=True):
+        for job, body in zip(pointing, self._all("fetch", bodies, deadline), strict=True):
             found[job] = found[job].with_body(body)
         return found
 
@@ -201,7 +212,7 @@ class Store:
             One answer for each outcome, in order. What `record` would raise stands in its place.
         """
         calls = [partial(self._record, outcome, deadline) for outcome in outcomes]
-        answers = self._calls.all("record", calls, deadline)
+        answers = self._all("record", calls, deadline)
         accepted = sum(isinstance(answer, Accepted) for answer in answers)
         if accepted:
             self._on_event(StoreWritten(count=accepted))
@@ -253,7 +264,7 @@ class Store:
             partial(self._claim, item_of_claim(one, now=now), one.rearm, now, deadline)
             for one in claims
         ]
-        return self._calls.all("claim", calls, deadline)
+        return self._all("claim", calls, deadline)
 
     def give_back(
         self, name: str, job_id: str, *, token: str, deadline: float | None = None
@@ -280,7 +291,7 @@ class Store:
             partial(self._give_back, partition_key(name, job_id), token, now, deadline)
             for name, job_id, token in claims
         ]
-        return self._calls.all("give back", calls, deadline)
+        return self._all("give back", calls, deadline)
 
     def pending(
         self, *, before: float, most: int = 1_000, deadline: float | None = None

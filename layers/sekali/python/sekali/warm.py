@@ -24,7 +24,7 @@ from sekali import codec, shared
 from sekali.answers import LONGEST_INVOCATION_SECONDS, Terms
 from sekali.breaker import BUDGET_SECONDS
 from sekali.claims import Claims
-from sekali.clock import SystemClock, jitter
+from sekali.clock import SystemClock, age_seconds, jitter, now
 from sekali.coherence import Coherence
 from sekali.durable import Durable
 from sekali.flights import Flights, Gate
@@ -40,6 +40,7 @@ from sekali.payload_bucket import Payloads
 from sekali.pulse import Pulse
 from sekali.settings import Settings
 from sekali.store import Store, aws_client
+from sekali.telemetry import events
 from sekali.telemetry.hooks import Hooks
 from sekali.tiered import Tiered
 
@@ -128,6 +129,8 @@ class Container:
         self.durable = self._new_durable()
         self.leaks = Leaks(self.keyspace, self.shared)
         self._runs_noted_at = -math.inf
+        self._rested: Moment | None = None
+        self._is_new = True
 
     def _new_local(self, entries: int, size_bytes: int) -> Local:
         return Local(
@@ -197,6 +200,19 @@ class Container:
             claims=claims,
             heartbeat=heartbeat,
         )
+
+    def wake(self) -> None:
+        """Tell that an invocation of the function begins: the first one, or one after a rest."""
+        if self._is_new:
+            self._is_new = False
+            self.emit(events.Started())
+        elif self._rested is not None:
+            self.emit(events.Thawed(gap_seconds=age_seconds(self._rested, self.clock)))
+        self._rested = None
+
+    def rest(self) -> None:
+        """Note the end of an invocation, after which the container may be frozen."""
+        self._rested = now(self.clock)
 
     def tiered(self, invocation: Invocation, *, outside: bool = False) -> Tiered:
         """Return the two tiers as `invocation` sees them: from now on the container's cache."""
@@ -280,7 +296,7 @@ def lease(
     invocation = current or here.invocation(
         owner=owner_name("-"), remaining_seconds=LONGEST_INVOCATION_SECONDS
     )
-    locksmith = Locksmith(invocation, here.shared, here.default_terms())
+    locksmith = Locksmith(invocation, here.shared, here.default_terms(), emit=here.emit)
     try:
         with locksmith.hold(key, wait_seconds=wait_seconds, lease_seconds=lease_seconds) as held:
             yield held

@@ -164,6 +164,7 @@ class Worker:
         """
         records = _records(event)
         container = warm.container(self._observers)
+        container.wake()
         container.settings.for_worker()
         _refuse_disabled()
         self._refuse_unprovable(container.settings)
@@ -178,6 +179,7 @@ class Worker:
             CURRENT.reset(current)
             container.cache = None
             invocation.heartbeat.stop()
+            container.rest()
             container.emit(events.InvocationEnded())
 
     def _refuse_unprovable(self, settings: Settings) -> None:

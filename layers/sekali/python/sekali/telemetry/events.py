@@ -148,8 +148,8 @@ class FillRefused(Event):
 class LocalFlushed(Event):
     """Tell that a container dropped its whole local cache.
 
-    The log has lost the container's place (`log`), the wall clock was set back (`clock`), or
-    somebody asked for it.
+    It read the log for the first time (`log_opened`) and may hold what is older than that; the log
+    has lost its place (`log_gap`); the wall clock was set back (`clock`).
     """
 
     cause: str
@@ -157,8 +157,13 @@ class LocalFlushed(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Started(Event):
+    """Tell that the first invocation of a container begins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Thawed(Event):
-    """Tell how long the container had been frozen."""
+    """Tell how long ago the container's last invocation ended: at most so long it was frozen."""
 
     gap_seconds: float
 
@@ -229,10 +234,18 @@ class LeaseRevoked(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobsPending(Event):
-    """Tell how many jobs have waited too long for the shared cache."""
+class Recovered(Event):
+    """Tell what a look for leaks has found: leases by their state, and jobs pending for too long.
 
-    count: int
+    It is told also where there are none, so that whoever watches learns that all is well again.
+    `pending` is None where the table could not be asked.
+    """
+
+    live: int
+    overdue: int
+    long: int
+    endless: int
+    pending: int | None
 
 
 # Backends
@@ -250,6 +263,14 @@ class SharedFailed(Event):
 class StoreRead(Event):
     """Tell that results were read from the durable store."""
 
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreFailed(Event):
+    """Tell that calls to the durable store failed, or did not end in time."""
+
+    operation: str
     count: int
 
 
