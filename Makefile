@@ -36,7 +36,7 @@ $(BIN)/uv pip install --quiet --offline --no-deps --no-build-isolation --python 
 	--editable . || $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 endef
 
-.PHONY: demo local new-worker docs test test-unit test-node test-java test-synths lint synth bench chaos schema deploy-local
+.PHONY: demo local docs test test-unit test-node test-java test-synths lint synth bench chaos schema deploy-local
 .PHONY: data layers lock setup setup-demo clean
 .DEFAULT_GOAL := demo
 
@@ -47,10 +47,6 @@ demo:
 # The same stack for your own jobs, until Ctrl-C. It needs no flights.
 local: $(VENV)/.demo $(VENV)/.vendor $(MINISTACK)/.ready
 	@$(ON_PATH) $(BIN)/python -m infra.local.serve $(ARGS)
-
-# make new-worker NAME=parcels: handlers/parcels.py, its test, and what deploys it.
-new-worker: $(VENV)/.demo
-	@PYTHONPATH=$(LIBRARY) $(BIN)/python -m sekali.scaffold $(NAME)
 
 test: $(VENV)/.dev $(VENV)/.vendor data $(MINISTACK)/.ready
 	$(ON_PATH) $(BIN)/python -m pytest -n 2 $(ARGS)

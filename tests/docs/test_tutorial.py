@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+import tempfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sekali.cli.faults import Exit
+from sekali.cli.program import main
 from tests.docs.clone import ROOT, make_clone, shell
 
 if TYPE_CHECKING:
@@ -56,6 +60,7 @@ def name_workers(path: Path, entry: dict[str, Any]) -> None:  # Any: JSON
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # It synthesizes and runs the stack, on a machine that may be busy.
 def test_every_step_of_the_tutorial_does_what_the_page_says(clone: Path, home: Path) -> None:
     printed = {
         text: follow(clone, language, title, text, home=home)
@@ -95,3 +100,15 @@ def test_the_demo_of_the_tutorial_takes_these_arguments() -> None:
 
     assert found is not None
     assert _parser().parse_args(found[1].split()).messages == 300
+
+
+def test_command_for_one_more_job_is_understood(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No stack runs here, which is found out after the command line was read."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (command,) = re.findall(r"`\.venv/bin/sekali (--worker [^`]+)`", PAGE)
+
+    status = main(shlex.split(command))
+
+    assert status == Exit.NO_STACK

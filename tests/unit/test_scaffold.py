@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from sekali import SettingInvalid
+from sekali.cli.program import main
 from sekali.scaffold import FileExists, new_worker
 
 ROOT = Path(__file__).parents[2]
@@ -51,3 +53,18 @@ def test_what_is_written_passes_the_linter(tmp_path: Path) -> None:
             text=True,
         )
         assert done.returncode == 0, done.stdout
+
+
+def test_command_writes_into_the_folder_it_is_called_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    first = main(["new-worker", "parcels", "--json"])
+    told = json.loads(capsys.readouterr().out)
+    second = main(["new-worker", "parcels"])
+
+    assert (first, second) == (0, 1)
+    assert told["files"] == ["handlers/parcels.py", "tests/handlers/test_parcels.py"]
+    assert '"workers": "reports,parcels"' in told["lines"]
+    assert "exists; nothing was written" in capsys.readouterr().err
