@@ -50,6 +50,8 @@ class Breaker:
 
     def allows(self) -> bool:
         """Tell whether a call may be made now; if it is the probe, its outcome must be told."""
+        if self._opened is None:  # nearly always, and worth no lock
+            return True
         with self._lock:
             if self._opened is None:
                 return True
@@ -63,6 +65,8 @@ class Breaker:
 
     def succeeded(self) -> bool:
         """Close; True if it was open."""
+        if self._opened is None:
+            return False
         with self._lock:
             was_open = self._opened is not None
             self._opened = self._probing = None

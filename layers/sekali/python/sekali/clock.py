@@ -19,8 +19,7 @@ from __future__ import annotations
 
 import random
 import time
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 class Clock(Protocol):
@@ -51,8 +50,7 @@ class SystemClock:
     monotonic = staticmethod(time.monotonic)
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(NamedTuple):
     """Remember both clocks at one instant."""
 
     wall: float
@@ -61,9 +59,14 @@ class Moment:
 
 def now(clock: Clock) -> Moment:
     """Return the present moment of `clock`."""
-    return Moment(wall=clock.wall(), monotonic=clock.monotonic())
+    return Moment(clock.wall(), clock.monotonic())
+
+
+def seconds_between(earlier: Moment, later: Moment) -> float:
+    """Return the greater of the two clocks' differences, never below zero."""
+    return max(later.wall - earlier.wall, later.monotonic - earlier.monotonic, 0.0)
 
 
 def age_seconds(since: Moment, clock: Clock) -> float:
     """Return the greater of the two clocks' differences since `since`, never below zero."""
-    return max(clock.wall() - since.wall, clock.monotonic() - since.monotonic, 0.0)
+    return seconds_between(since, now(clock))

@@ -6,6 +6,7 @@ it retries nothing by itself, waits for the configured time, and for less where 
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 
@@ -133,11 +134,21 @@ def exchange(
         return pipeline.execute(raise_on_error=False), 0
 
     from redis.cluster import PipelineCommand
-    from redis.exceptions import AskError, ResponseError, TryAgainError
 
     made: Any = PipelineCommand  # Any: it has no types
     stack = [made(command, {}, at) for at, command in enumerate(commands)]
     replies = pipeline.send_cluster_commands(stack, raise_on_error=False, allow_redirections=False)
+    return replies, redirect(client, commands, replies)
+
+
+def redirect(
+    client: Any,  # Any: a cluster client of redis-py
+    commands: Sequence[tuple[bytes | str | int, ...]],
+    replies: list[Any],  # Any: as in exchange
+) -> int:
+    """Send on what a node has answered with where to go; return how many commands that were."""
+    from redis.exceptions import AskError, ResponseError, TryAgainError
+
     moved = [at for at, reply in enumerate(replies) if isinstance(reply, AskError | TryAgainError)]
     if moved:
         client.nodes_manager.initialize()
@@ -146,7 +157,7 @@ def exchange(
             replies[at] = client.execute_command(*commands[at])
         except ResponseError as error:
             replies[at] = error
-    return replies, len(moved)
+    return len(moved)
 
 
 def close(client: Any) -> None:  # Any: a client of redis-py
@@ -169,9 +180,15 @@ class Waits:
         """Know nothing of the client yet."""
         self._configured: dict[str, float | None] | None = None
         self._cut_to: float | None = None
+        self._plenty_seconds = math.inf
 
-    def fit(self, client: Any, left_seconds: float | None) -> None:  # Any: a client of redis-py
-        """Let nothing on this client wait past `left_seconds`; None is without an end."""
+    def fit(self, client: Any, left_seconds: float | None) -> bool:  # Any: a client of redis-py
+        """Let nothing on this client wait past `left_seconds`; None is without an end.
+
+        True where its time-outs are others from now on, so that connections have to be made anew.
+        """
+        if self._cut_to is None and (left_seconds or 0.0) > self._plenty_seconds:
+            return False
         pools = pools_of(client)
         if self._configured is None:
             kwargs = pools[0].connection_kwargs
@@ -180,10 +197,11 @@ class Waits:
         longest = max((wait for wait in self._configured.values() if wait), default=None)
         if half is not None and (longest is None or half < longest):
             if self._cut_to is not None and half / 2 <= self._cut_to <= half:
-                return
+                return False
             self._cut_to = half * 0.75
         elif self._cut_to is None:
-            return
+            self._plenty_seconds = math.inf if longest is None else 2 * longest
+            return False
         else:
             self._cut_to = None
         waits = {name: _shorter(wait, self._cut_to) for name, wait in self._configured.items()}
@@ -191,6 +209,7 @@ class Waits:
             pool.disconnect(inuse_connections=False)
             pool.reset()
             pool.connection_kwargs.update(waits)
+        return True
 
 
 def _shorter(configured: float | None, cut: float | None) -> float | None:

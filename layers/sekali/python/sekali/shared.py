@@ -16,15 +16,17 @@ breaker lets one probe through per second; what happens then is the caller's pol
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from sekali.breaker import Breaker
-from sekali.clock import age_seconds, now
-from sekali.connections import CacheSettings, Waits, close, connect, exchange
+from sekali.clock import age_seconds, now, seconds_between
+from sekali.connections import CacheSettings, Waits, close, connect, exchange, redirect
 from sekali.errors import SharedUnavailable
 from sekali.scripts import Command
 from sekali.telemetry.events import SharedFailed
+from sekali.wire import Wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,13 +41,43 @@ IDLE_SECONDS: Final = 60.0
 _ATTEMPTS: Final = 2
 
 
-@dataclass(slots=True)
 class _Line:
     """One client, and how many flushes are under way with it."""
 
-    client: Any  # Any: a client of redis-py, standalone or cluster
-    flushes: int = 0
-    waits: Waits = field(default_factory=Waits)
+    __slots__ = ("client", "flushes", "waits", "wire")
+
+    def __init__(self, client: Any) -> None:  # Any: a client of redis-py, standalone or cluster
+        self.client = client
+        self.flushes = 0
+        self.waits = Waits()
+        self.wire = Wire(client)
+
+
+@dataclass(frozen=True, slots=True)
+class _Faults:
+    """The client's errors, by what they mean here."""
+
+    broken: tuple[type[Exception], ...]
+    refusals: tuple[type[Exception], ...]
+    full: type[Exception]
+    unknown: type[Exception]
+
+
+@cache
+def _faults() -> _Faults:
+    from redis import exceptions as of
+
+    return _Faults(
+        broken=(of.ConnectionError, of.TimeoutError, of.RedisClusterException, OSError),
+        refusals=(of.ClusterDownError, of.MasterDownError, of.OutOfMemoryError, of.ReadOnlyError),
+        full=of.OutOfMemoryError,
+        unknown=of.NoScriptError,
+    )
+
+
+def _refused(replies: Sequence[Any]) -> list[int]:  # Any: as in Shared.flush
+    """Return the places of what is no reply."""
+    return [at for at, reply in enumerate(replies) if isinstance(reply, Exception)]
 
 
 class Shared:
@@ -101,7 +133,7 @@ class Shared:
         began = now(self._clock)
         until = None if within_seconds is None else began.monotonic + within_seconds
         try:
-            replies = self._send_scripts(commands, operation, until)
+            replies = self._send_scripts(commands, operation, began, until)
         except SharedUnavailable as error:
             self.breaker.failed(age_seconds(began, self._clock))
             self._tell(SharedFailed(operation=operation, error=error.cause))
@@ -110,34 +142,29 @@ class Shared:
         return replies
 
     def _send_scripts(
-        self, commands: Sequence[Command], operation: str, until: float | None
+        self, commands: Sequence[Command], operation: str, began: Moment, until: float | None
     ) -> list[Any]:  # Any: as in flush
-        from redis.exceptions import NoScriptError
-
-        replies = self._send([command.args for command in commands], operation, until)
-        unknown = [at for at, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
+        replies = self._send([command.args for command in commands], operation, began, until)
+        refused = _refused(replies)
+        unknown = [at for at in refused if isinstance(replies[at], _faults().unknown)]
         if unknown:
             texts = [commands[at].with_text() for at in unknown]
-            for at, reply in zip(unknown, self._send(texts, operation, until), strict=True):
+            again = self._send(texts, operation, began, until)
+            for at, reply in zip(unknown, again, strict=True):
                 replies[at] = reply
         return replies
 
     def _watch(self, replies: Sequence[Any], operation: str) -> None:  # Any: as in flush
         """Close the breaker, or, where the server answers but refuses, look for another server."""
-        from redis.exceptions import (
-            ClusterDownError,
-            MasterDownError,
-            OutOfMemoryError,
-            ReadOnlyError,
-        )
-
-        refusals = (ClusterDownError, MasterDownError, OutOfMemoryError, ReadOnlyError)
-        refusal = next((reply for reply in replies if isinstance(reply, refusals)), None)
-        if refusal is None:
+        faults = _faults()
+        refusals = [
+            replies[at] for at in _refused(replies) if isinstance(replies[at], faults.refusals)
+        ]
+        if not refusals:
             self.breaker.succeeded()
             return
-        self._tell(SharedFailed(operation=operation, error=type(refusal).__name__))
-        if not isinstance(refusal, OutOfMemoryError):
+        self._tell(SharedFailed(operation=operation, error=type(refusals[0]).__name__))
+        if not isinstance(refusals[0], faults.full):
             self.close()  # its name may lead to the new primary by now
 
     def _tell(self, event: SharedFailed) -> None:
@@ -156,15 +183,12 @@ class Shared:
         self,
         commands: Sequence[tuple[bytes | str | int, ...]],
         operation: str,
+        began: Moment,
         until: float | None,
     ) -> list[Any]:  # Any: as in flush
-        from redis.exceptions import ConnectionError as Disconnected
-        from redis.exceptions import RedisClusterException
-        from redis.exceptions import TimeoutError as TimedOut
-
-        failures = (Disconnected, TimedOut, RedisClusterException, OSError)
+        broken = _faults().broken
         used = self._used
-        if used is not None and age_seconds(used, self._clock) > IDLE_SECONDS:
+        if used is not None and seconds_between(used, began) > IDLE_SECONDS:
             self.close()
         cause = "NoTimeLeft"
         for _ in range(_ATTEMPTS):
@@ -172,30 +196,36 @@ class Shared:
             if left is not None and left <= 0:
                 break
             try:
-                replies = self._exchange(commands, failures, left)
-            except failures as error:
+                replies = self._exchange(commands, left)
+            except broken as error:
                 cause = type(error).__name__
             else:
-                self._used = now(self._clock)
+                self._used = began
                 return replies
         raise SharedUnavailable(operation, cause)
 
     def _exchange(
-        self,
-        commands: Sequence[tuple[bytes | str | int, ...]],
-        failures: tuple[type[Exception], ...],
-        left_seconds: float | None,
+        self, commands: Sequence[tuple[bytes | str | int, ...]], left_seconds: float | None
     ) -> list[Any]:  # Any: as in flush
         line = self._borrow()
         failed = True
         try:
-            line.waits.fit(line.client, left_seconds)
-            replies, redirected = exchange(line.client, commands)
+            if line.waits.fit(line.client, left_seconds):
+                line.wire.renew()
+            seat = line.wire.seat(commands)
+            if seat is None:
+                replies, redirected = exchange(line.client, commands)
+            else:
+                replies, redirected = seat.exchange(commands), 0
+            refused = _refused(replies)
+            if refused:
+                for at in refused:  # a cluster client hands back in place what others raise
+                    if isinstance(replies[at], _faults().broken):
+                        raise replies[at]
+                if seat is not None and line.wire.routed:
+                    redirected = redirect(line.client, commands, replies)
             with self._lock:
                 self.flushes += redirected
-            broken = next((reply for reply in replies if isinstance(reply, failures)), None)
-            if broken is not None:  # a cluster client hands these back in place
-                raise broken
             failed = False
             return replies
         finally:
