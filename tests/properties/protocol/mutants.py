@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 PAGE: Final = Path(__file__).parents[3] / "docs" / "design" / "mutants.md"
 FILES: Final = (
-    "words", "claim", "renew", "finish", "invalidate", "revoke", "log_append", "log_tail", "epoch",
+    "words", "claim", "renew", "finish", "invalidate", "revoke", "log_append", "log_end", "epoch",
     "note_runs",
 )  # fmt: skip
 HISTORY: Final = "history "

@@ -22,7 +22,7 @@ from sekali.scripts import (
     FINISH,
     INVALIDATE,
     LOG_APPEND,
-    LOG_TAIL,
+    LOG_END,
     NOTE_RUNS,
     RENEW,
     REVOKE,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from sekali.keys import Slot
 
 SCRIPTS = (
-    CLAIM, RENEW, FINISH, INVALIDATE, REVOKE, LOG_APPEND, LOG_TAIL, EPOCH, NOTE_RUNS,
+    CLAIM, RENEW, FINISH, INVALIDATE, REVOKE, LOG_APPEND, LOG_END, EPOCH, NOTE_RUNS,
 )  # fmt: skip
 
 # The callers' clock is far off, so that whatever depends on it shows.

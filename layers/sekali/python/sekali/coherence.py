@@ -26,7 +26,7 @@ from sekali.invalidation import Entry, Log, new_mark
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from sekali.invalidation import Cursor
+    from sekali.invalidation import Cursor, Tail
     from sekali.keys import Keyspace
     from sekali.local import Local
     from sekali.scripts import Command
@@ -66,7 +66,7 @@ class Coherence:
         self._cursor: Cursor | None = None
         self._marks: dict[str, _Mark] = {}
         self._moves = 0
-        self._own: OrderedDict[str, None] = OrderedDict()
+        self._own: OrderedDict[bytes, None] = OrderedDict()
         self._lock = threading.Lock()
         self.applied = 0
 
@@ -87,19 +87,18 @@ class Coherence:
         if tail.gap:
             # The first look too: a value of the same pipeline may be older than the log's end.
             self._forget("log_opened" if glance.cursor is None else "log_gap")
-        if tail.entries:
-            self._follow(tail.entries)
+        if tail.names:
+            self._follow(tail)
         self._cursor = tail.cursor
         self.applied += 1
 
-    def _follow(self, entries: Sequence[Entry]) -> None:
+    def _follow(self, tail: Tail) -> None:
         with self._lock:
             own = set(self._own)
-        others = [entry for entry in entries if entry.mark not in own]
-        for entry in others:
-            if entry.kind == "t":
-                self.learn(entry.name, entry.mark)
-        self._local.drop_many(entry.name for entry in others if entry.kind != "t")
+        keys, tags = tail.changed(own)
+        for tag, mark in tags:
+            self.learn(tag, mark)
+        self._local.drop_many(keys)
 
     def _forget(self, cause: str) -> None:
         with self._lock:
@@ -171,7 +170,7 @@ class Coherence:
         """Return what tells the other containers; send it after the keys and marks themselves."""
         with self._lock:
             for entry in entries:
-                self._own[entry.mark] = None
+                self._own[entry.mark.encode()] = None
             while len(self._own) > MOST_OWN_ENTRIES:
                 self._own.popitem(last=False)
         return self._log.append(entries)

@@ -43,7 +43,8 @@ from sekali.keys import CACHE_NAME
 from sekali.telemetry.events import Hook, LocalFlushed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
+    from collections.abc import Set as AbstractSet
 
 
 class Missing(Enum):
@@ -253,13 +254,12 @@ class Local:
             self.drops += 1
             return self._remove(key)
 
-    def drop_many(self, keys: Iterable[str]) -> None:
+    def drop_many(self, keys: AbstractSet[str]) -> None:
         """Forget many keys at once."""
         with self._lock:
             self.drops += 1
-            for key in keys:
-                if key in self._entries:
-                    self._remove(key)
+            for key in self._entries.keys() & keys:
+                self._remove(key)
 
     def drop_tag(self, tag: str, *, mark: str | None = None) -> int:
         """Forget every value that carries `tag`, and return how many.

@@ -18,7 +18,7 @@ __all__ = [
     "FINISH",
     "INVALIDATE",
     "LOG_APPEND",
-    "LOG_TAIL",
+    "LOG_END",
     "NOTE_RUNS",
     "RENEW",
     "REVOKE",
@@ -79,5 +79,5 @@ INVALIDATE: Final = load("invalidate")
 REVOKE: Final = load("revoke")
 NOTE_RUNS: Final = load("note_runs")
 LOG_APPEND: Final = load("log_append")
-LOG_TAIL: Final = load("log_tail")
+LOG_END: Final = load("log_end")
 EPOCH: Final = load("epoch")
