@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +18,7 @@ NAMES = st.sampled_from([CACHE_NAME, "reports", "reports.v2", "a", "A-b_c"])
 def test_names_tell_what_they_are() -> None:
     slot = KEYSPACE.of("reports", "id-1", "2013-01/UA")
 
-    assert [name.partition(b"}:")[2] for name in astuple(slot)] == [
+    assert [name.partition(b"}:")[2] for name in slot] == [
         b"job:reports/id-1",
         b"lease:reports/2013-01/UA",
         b"value:reports/2013-01/UA",
@@ -36,7 +34,7 @@ def test_names_tell_what_they_are() -> None:
 def test_all_keys_of_a_call_are_in_one_slot(name: str, id_: str, key: str) -> None:
     slot = KEYSPACE.of(name, id_, key)
 
-    assert len({key_slot(part) for part in astuple(slot)}) == 1
+    assert len({key_slot(part) for part in slot}) == 1
 
 
 @given(NAMES, TEXTS, NAMES, TEXTS)
@@ -77,7 +75,7 @@ def test_keys_spread_over_their_buckets() -> None:
 def test_another_namespace_has_other_names() -> None:
     here, there = KEYSPACE.of("a", "i", "k"), Keyspace("other", 64).of("a", "i", "k")
 
-    assert not set(astuple(here)) & set(astuple(there))
+    assert not set(here) & set(there)
 
 
 @pytest.mark.parametrize("name", ["", "~~", "a/b", "a b", "é", "x" * 65, "a\n", "{a}"])

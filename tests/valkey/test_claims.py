@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import astuple, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -232,6 +232,6 @@ def test_what_is_sent_is_the_name_of_the_script_and_not_its_text() -> None:
 
     slot = claims.keyspace.of("job", "i", "k")
     assert command.args[:3] == ("EVALSHA", CLAIM.sha, 6)
-    assert command.args[3:9] == astuple(slot)
+    assert command.args[3:9] == slot
     assert command.with_text()[:3] == ("EVAL", CLAIM.source, 6)
     assert command.with_text()[3:] == command.args[3:]

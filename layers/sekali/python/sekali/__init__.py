@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sekali.async_producer import AsyncProducer
     from sekali.cached_functions import cached
     from sekali.caching import cache
+    from sekali.calls import Result
     from sekali.errors import (
         JobFailed,
         KeyInvalid,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from sekali.leases import load_lease
     from sekali.lifetimes import Loaded
     from sekali.packing import MsgpackCodec, Packing
-    from sekali.passage import Result
     from sekali.producer import Producer
     from sekali.pushes import listening
     from sekali.recovery import Recovery
@@ -90,7 +90,7 @@ _HOMES = {
     "Producer": "sekali.producer",
     "Recovery": "sekali.recovery",
     "Request": "sekali.sending",
-    "Result": "sekali.passage",
+    "Result": "sekali.calls",
     "Settings": "sekali.settings",
     "Unwrap": "sekali.wrappings",
     "Worker": "sekali.worker",

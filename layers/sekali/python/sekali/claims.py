@@ -23,6 +23,7 @@ successor does; what it stores does not count.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from sekali.answers import (
@@ -118,19 +119,18 @@ class Claims:
         Raises:
             KeyInvalid: The name, the id or the key cannot be used.
         """
-        slot = self._slot(ask)
-        terms = ask.terms
+        lease_ms, record_ttl_ms, key_ttl_ms, born_ttl_ms = _lengths_ms(ask.terms)
         return Command.run(
             CLAIM,
-            (slot.record, slot.lease, slot.value, slot.key, slot.active, slot.born),
+            self._slot(ask),
             (
                 ask.token,
                 ask.payload_hash,
-                milliseconds(terms.lease_seconds),
-                milliseconds(terms.record_ttl_seconds),
-                terms.key_ttl_ms,
-                milliseconds(terms.born_ttl_seconds),
-                terms.max_attempts,
+                lease_ms,
+                record_ttl_ms,
+                key_ttl_ms,
+                born_ttl_ms,
+                ask.terms.max_attempts,
                 ask.refuse,
                 ask.rearm,
                 int(ask.want_stale),
@@ -159,14 +159,14 @@ class Claims:
     def read_claim(self, ask: Ask, reply: Reply, sent_at: float) -> ClaimAnswer:
         """Read the reply to `claim`; `sent_at` is the monotonic time *before* it was sent."""
         match reply:
+            case [b"served", bytes(value), int(left_ms)]:
+                return Served(value, max(left_ms, 0) / 1000)
             case [b"done", bytes(result)]:
                 return Done(result)
             case [b"failed", bytes(error), int(fence)]:
                 return Failed(error, fence)
             case [b"mismatch"]:
                 return Mismatch()
-            case [b"served", bytes(value), int(left_ms)]:
-                return Served(value, max(left_ms, 0) / 1000)
             case [b"busy", int(left_ms), bytes(owner), int(age_ms), int(cooling), stale]:
                 return Busy(
                     remaining_seconds=left_ms / 1000,
@@ -329,7 +329,17 @@ class Claims:
 
 
 def _five(slot: Slot) -> tuple[bytes, ...]:
-    return (slot.record, slot.lease, slot.value, slot.key, slot.active)
+    return slot[:5]
+
+
+@lru_cache(maxsize=256)
+def _lengths_ms(terms: Terms) -> tuple[int, int, int, int]:
+    return (
+        milliseconds(terms.lease_seconds),
+        milliseconds(terms.record_ttl_seconds),
+        terms.key_ttl_ms,
+        milliseconds(terms.born_ttl_seconds),
+    )
 
 
 def _unexpected(script: str, reply: object) -> TypeError:

@@ -24,14 +24,13 @@ import hashlib
 import json
 import math
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from zlib import crc32
 
 from sekali.errors import MessageInvalid, ResultUnencodable, ValueUnreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 MOST_LEVELS = 100
 
@@ -66,8 +65,7 @@ class _Fault(NamedTuple):
     rule: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class Opened(NamedTuple):
     """Hold a checked value: its body is still encoded."""
 
     fence: int
@@ -103,8 +101,11 @@ def decode(body: bytes) -> Any:  # Any: whatever JSON holds
 
     """
     try:
-        return _DECODER.decode(body.decode("utf-8", "surrogatepass"))
-    except (ValueError, RecursionError):
+        text = body.decode("utf-8", "surrogatepass")
+        # What `_DECODER.decode` does, less its search for space around the value: we write none.
+        value, end = _SCAN(text, 0)
+        return value if end == len(text) else _DECODER.decode(text)
+    except (StopIteration, ValueError, RecursionError):
         raise ValueUnreadable("garbage") from None
 
 
@@ -178,16 +179,17 @@ def read(value: bytes, *, key: str) -> Opened:
     head = _HEAD.match(value)
     if head is None:
         raise ValueUnreadable("garbage")
-    if head["version"] != _VERSION:
+    fence, version, size, crc = head.groups()
+    if version != _VERSION:
         raise ValueUnreadable("version")
-    if int(head["crc"], 16) != crc32(value[_HEAD_BYTES:], crc32(value[:_CHECKED_BYTES])):
+    if int(crc, 16) != crc32(value[_HEAD_BYTES:], crc32(value[:_CHECKED_BYTES])):
         raise ValueUnreadable("checksum")
-    start = _HEAD_BYTES + int(head["size"])
+    start = _HEAD_BYTES + int(size)
     meta = decode(value[_HEAD_BYTES:start])
     if meta["k"] != key:
         raise ValueUnreadable("key")
     return Opened(
-        fence=int(head["fence"]),
+        fence=int(fence),
         body=value[start:],
         created=meta["c"],
         ttl_seconds=meta["t"],
@@ -282,3 +284,4 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+_SCAN: Callable[[str, int], tuple[Any, int]] = vars(_DECODER)["scan_once"]  # Any: as in decode

@@ -17,7 +17,7 @@ from sekali.steps import Flush
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from sekali.passage import Call, Tiers
+    from sekali.calls import Call, Tiers
     from sekali.steps import Step
 
 

@@ -19,12 +19,11 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
 T = TypeVar("T")
 
@@ -37,25 +36,41 @@ class Abandoned(Exception):
 
 
 class Flight(Generic[T]):
-    """One key on its way: a result that is not there yet."""
+    """One key on its way: a result that is not there yet.
+
+    Most flights carry their leader only, so the future is made when somebody comes to wait.
+    """
+
+    __slots__ = ("future",)
 
     def __init__(self) -> None:
-        self.future: Future[T] = Future()
+        self.future: Future[T] | None = None
 
     def wait(self, seconds: float) -> T:
-        """Return the leader's result.
+        """Return the leader's result, for somebody who joined and does not lead.
 
         Raises:
             TimeoutError: it is not there in time.
             Abandoned: there will be none.
             Exception: the leader's own.
         """
+        future = self.awaited()
         try:
-            return self.future.result(timeout=max(seconds, 0.0))
+            return future.result(timeout=max(seconds, 0.0))
         except TimeoutError:
-            if self.future.done():  # the leader's own error may be of this class
-                return self.future.result()
+            if future.done():  # the leader's own error may be of this class
+                return future.result()
             raise
+
+    def awaited(self) -> Future[T]:
+        """Return what the leader fills at the end.
+
+        The first call is made before the load begins, or by `join`, under its lock: what lands
+        finds the future of everybody who waits.
+        """
+        if self.future is None:
+            self.future = Future()
+        return self.future
 
 
 class Flights(Generic[T]):
@@ -75,6 +90,7 @@ class Flights(Generic[T]):
         with self._guard:
             flight = self._flights.get(key)
             if flight is not None:
+                flight.awaited()
                 return flight, False
             flight = self._flights[key] = Flight()
             return flight, True
@@ -82,11 +98,14 @@ class Flights(Generic[T]):
     def land(self, key: str, flight: Flight[T], result: T) -> None:
         """End a flight with its result."""
         self._remove(key, flight)
-        flight.future.set_result(result)
+        if flight.future is not None:  # nobody can join any more
+            flight.future.set_result(result)
 
     def fail(self, key: str, flight: Flight[T], error: BaseException) -> None:
         """End a flight without: with the load's error, or, where the leader left, without one."""
         self._remove(key, flight)
+        if flight.future is None:
+            return
         shared = error if isinstance(error, Exception) else Abandoned()
         flight.future.set_exception(shared)
         # Nobody may wait for it, and an unheard error is no warning.
@@ -101,14 +120,24 @@ class Flights(Generic[T]):
         """Tell whether the caller runs inside the load of `key`."""
         return (id(self), key) in _LOADING.get()
 
-    @contextmanager
-    def loading(self, *keys: str) -> Iterator[None]:
+    def loading(self, *keys: str) -> Inside:
         """Mark the block, and whatever it starts with its context, as the load of `keys`."""
-        token = _LOADING.set(_LOADING.get() | {(id(self), key) for key in keys})
-        try:
-            yield
-        finally:
-            _LOADING.reset(token)
+        return Inside((id(self), key) for key in keys)
+
+
+class Inside:
+    """The block in which keys are loaded. It is entered once."""
+
+    __slots__ = ("_keys", "_token")
+
+    def __init__(self, keys: Iterable[tuple[int, str]]) -> None:
+        self._keys = keys
+
+    def __enter__(self) -> None:
+        self._token = _LOADING.set(_LOADING.get().union(self._keys))
+
+    def __exit__(self, *_: object) -> None:
+        _LOADING.reset(self._token)
 
 
 class Gate:

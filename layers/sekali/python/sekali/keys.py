@@ -27,9 +27,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 from zlib import crc32
 
 from sekali.errors import KeyInvalid
@@ -50,8 +49,7 @@ _MOST_BUCKETS: Final = 16_384
 _REMEMBERED: Final = 600
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(NamedTuple):
     """Hold the six key names of one call, K1 to K6 in order; all are in one hash slot."""
 
     record: bytes
@@ -88,6 +86,12 @@ class Keyspace:
         Raises:
             KeyInvalid: The name, the id or the key cannot be used.
         """
+        if id == key:
+            return _slot(self._namespace, self._buckets, name, key, key)
+        if name == CACHE_NAME:  # a load's id is its own: only the key's part comes again
+            slot = _slot(self._namespace, self._buckets, name, key, key)
+            front, job, _ = slot.record.partition(b":job:")
+            return Slot(front + job + _scoped(name, "id", id), *slot[1:])
         return _slot(self._namespace, self._buckets, name, id, key)
 
     def binding(self, name: str, id: str) -> bytes:  # noqa: A002  the protocol's own word

@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final, Generic, TypeVar
 
 from sekali.errors import SettingInvalid
@@ -82,25 +83,17 @@ class Lifetime:
         Raises:
             SettingInvalid: one is negative, no number, or longer than 14 days.
         """
-        lengths = {
-            "ttl_seconds": ttl_seconds,
-            "soft_ttl_seconds": soft_ttl_seconds,
-            "stale_if_error_seconds": stale_if_error_seconds,
-            "negative_ttl_seconds": negative_ttl_seconds,
-            "local_ttl_seconds": local_ttl_seconds,
-        }
-        for name, seconds in lengths.items():
-            _check(name, seconds)
-        ttl = DEFAULT_TTL_SECONDS if ttl_seconds is None else float(ttl_seconds)
-        stale = stale_if_error_seconds or 0.0
-        _check("ttl_seconds and stale_if_error_seconds together", ttl + stale)
-        return cls(
-            ttl_seconds=ttl,
-            soft_seconds=soft_ttl_seconds,
-            stale_seconds=stale,
-            negative_seconds=negative_ttl_seconds,
-            local_seconds=local_ttl_seconds,
+        lengths = (
+            ttl_seconds,
+            soft_ttl_seconds,
+            stale_if_error_seconds,
+            negative_ttl_seconds,
+            local_ttl_seconds,
         )
+        try:
+            return _checked(*lengths)
+        except TypeError:  # what has no hash is no number either
+            return _checked.__wrapped__(*lengths)
 
     def of(self, loaded: Loaded[Any]) -> Lifetime:  # Any: whatever was loaded
         """Return the lengths of one loaded value: its own, then the negative one, then these."""
@@ -137,7 +130,39 @@ def fresh_seconds(
     return early if soft_seconds is None else min(early, soft_seconds - age_seconds)
 
 
-def _check(name: str, seconds: float | None) -> None:
-    if seconds is not None and not 0 <= seconds <= LONGEST_TTL_SECONDS:
+# A program has few kinds of calls and many of each.
+@lru_cache(maxsize=512, typed=True)
+def _checked(
+    ttl: float | None,
+    soft: float | None,
+    stale: float | None,
+    negative: float | None,
+    local: float | None,
+) -> Lifetime:
+    _check("ttl_seconds", ttl)
+    _check("soft_ttl_seconds", soft)
+    _check("stale_if_error_seconds", stale)
+    _check("negative_ttl_seconds", negative)
+    _check("local_ttl_seconds", local)
+    ttl_seconds = DEFAULT_TTL_SECONDS if ttl is None else float(ttl)
+    stale_seconds = stale or 0.0
+    _check("ttl_seconds and stale_if_error_seconds together", ttl_seconds + stale_seconds)
+    return Lifetime(
+        ttl_seconds=ttl_seconds,
+        soft_seconds=soft,
+        stale_seconds=stale_seconds,
+        negative_seconds=negative,
+        local_seconds=local,
+    )
+
+
+def _check(name: str, seconds: object) -> None:
+    if seconds is None:
+        return
+    if (
+        isinstance(seconds, bool)
+        or not isinstance(seconds, int | float)
+        or not 0 <= seconds <= LONGEST_TTL_SECONDS
+    ):
         rule = f"must be 0 (do not store) or more, at most {LONGEST_TTL_SECONDS:.0f}"
-        raise SettingInvalid(name, rule, str(seconds))
+        raise SettingInvalid(name, rule, repr(seconds))

@@ -23,11 +23,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sekali import codec
 from sekali.answers import Acquired, Busy, Served
+from sekali.calls import Call, Old, Result, Tiers
 from sekali.errors import SharedUnavailable
 from sekali.keys import CACHE_NAME
 from sekali.lease_events import tell_claim, tell_end
 from sekali.lifetimes import QUIET_SECONDS, Loaded
-from sekali.passage import Call, Old, Passage, Result, Tiers
+from sekali.passage import Passage
 from sekali.scripts import Command
 from sekali.steps import (
     Flush,

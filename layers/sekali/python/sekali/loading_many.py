@@ -15,11 +15,12 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from sekali.answers import Acquired, Served
+from sekali.calls import Result
 from sekali.errors import SharedUnavailable
 from sekali.keys import CACHE_NAME
 from sekali.lease_events import tell_claim, tell_end
 from sekali.lifetimes import Loaded
-from sekali.passage import Passage, Result
+from sekali.passage import Passage
 from sekali.steps import Flush, Run, chosen_marks, flush_with_tail
 from sekali.telemetry import events
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
 
     from sekali.answers import Lease
-    from sekali.passage import Call, Tiers
+    from sekali.calls import Call, Tiers
     from sekali.scripts import Command
     from sekali.steps import Step
 

@@ -15,85 +15,26 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from sekali import codec
 from sekali.answers import Ask, End, Finished, new_token
+from sekali.calls import Call, Old, Tiers
 from sekali.clock import Moment, now
 from sekali.errors import ResultUnencodable, ValueTooLarge, ValueUnreadable
 from sekali.keys import CACHE_NAME
 from sekali.lifetimes import Lifetime, Loaded, fresh_seconds
-from sekali.packing import PLAIN, Packed, Packing
 from sekali.telemetry import events
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from sekali.answers import Lease, Outcome, Served, Terms
+    from sekali.answers import Lease, Outcome, Served
     from sekali.claims import Reply
-    from sekali.clock import Clock
-    from sekali.coherence import Coherence
-    from sekali.invocation import Invocation
-    from sekali.lifetimes import Uniform
-    from sekali.local import Local
+    from sekali.packing import Packed
     from sekali.scripts import Command
 
 _log = logging.getLogger(__name__)
-
-T = TypeVar("T")
-
-Source = Literal["local", "shared", "loaded", "stale"]
-Level = Literal["per_invocation", "strict", "ttl"]
-
-
-@dataclass(frozen=True, slots=True)
-class Result(Generic[T]):
-    """Hold a value, where it came from, and how long ago it was computed, in seconds."""
-
-    value: T
-    source: Source
-    age_seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """One call's options."""
-
-    key: str
-    scoped: str
-    loader: Callable[[], Any]  # Any: whatever the caller caches
-    lifetime: Lifetime
-    tags: tuple[str, ...] = ()
-    packing: Packing = PLAIN
-    level: Level = "per_invocation"
-    wait_seconds: float | None = None
-    on_timeout: Literal["load", "raise"] = "load"
-    refresh: Literal["now", "end"] = "now"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tiers:
-    """What every passage of one invocation works with."""
-
-    local: Local
-    coherence: Coherence
-    invocation: Invocation
-    terms: Terms
-    clock: Clock
-    emit: Callable[[events.Event], None]
-    uniform: Uniform
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Old:
-    """A value that is not fresh: what to fall back on. `trusted` says that the level vouches."""
-
-    value: Any  # Any: whatever is cached
-    fence: int
-    age_seconds: float
-    left_seconds: float
-    source: Source
-    trusted: bool = True
 
 
 @dataclass(slots=True)

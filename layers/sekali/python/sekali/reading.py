@@ -13,9 +13,10 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from sekali.answers import Served
+from sekali.calls import Result
 from sekali.errors import SharedUnavailable
 from sekali.keys import CACHE_NAME
-from sekali.passage import Passage, Result
+from sekali.passage import Passage
 from sekali.scripts import Command
 from sekali.steps import flush_with_tail
 from sekali.telemetry import events
@@ -23,8 +24,8 @@ from sekali.telemetry import events
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
+    from sekali.calls import Call, Old, Tiers
     from sekali.codec import Opened
-    from sekali.passage import Call, Old, Tiers
     from sekali.steps import Step
 
 _log = logging.getLogger(__name__)

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sekali.errors import LoadTimeout
 from sekali.loading import Loading
 
 if TYPE_CHECKING:
+    from sekali.calls import Call, Tiers
     from sekali.driving import Driver
     from sekali.flights import Flights
-    from sekali.passage import Call, Tiers
 
 _log = logging.getLogger(__name__)
 
@@ -66,7 +65,7 @@ class Refreshes:
 
     def _run_one(self, call: Call, tiers: Tiers, driver: Driver) -> None:
         seen = tiers.local.look(call.scoped)
-        alone = replace(call, refresh="now", on_timeout="raise", wait_seconds=0.0)
+        alone = call._replace(refresh="now", on_timeout="raise", wait_seconds=0.0)
         passage = Loading(tiers, alone, due=False, postpone=lambda _: False)
         try:
             driver.drive(passage.refresh(seen.fence if seen else 0))

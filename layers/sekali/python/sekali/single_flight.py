@@ -11,20 +11,20 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from sekali.calls import Result
 from sekali.errors import SekaliError
 from sekali.flights import Abandoned
 from sekali.lifetimes import Loaded
 from sekali.loading import Loading
 from sekali.loading_many import LoadingMany
-from sekali.passage import Result
 from sekali.steps import Run, at_bound, bound_seconds, old_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
 
+    from sekali.calls import Call, Tiers
     from sekali.driving import Driver
     from sekali.flights import Flight, Flights
-    from sekali.passage import Call, Tiers
     from sekali.steps import Step
 
     Steps = Generator[Step, Any, Result[Any]]
@@ -68,7 +68,7 @@ class SingleFlight:
             try:
                 result = flight.wait(until - self._tiers.invocation.now())
             except TimeoutError:
-                if flight.future.done():
+                if flight.awaited().done():
                     raise
                 return self._driver.drive(self._out_of_time(call))
             except Abandoned:
@@ -95,15 +95,16 @@ class SingleFlight:
             flight, leads = self._flights.join(call.scoped)
             if leads:
                 leading = True
+                flight.awaited()
                 task = asyncio.create_task(self._lead_async(call, flight))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
             wait = None if leading else max(until - self._tiers.invocation.now(), 0.0)
-            shielded = asyncio.shield(asyncio.wrap_future(flight.future))
+            shielded = asyncio.shield(asyncio.wrap_future(flight.awaited()))
             try:
                 result = await asyncio.wait_for(shielded, wait)
             except TimeoutError:
-                if flight.future.done():
+                if flight.awaited().done():
                     raise
                 return await self._driver.drive_async(self._out_of_time(call))
             except Abandoned:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from sekali.calls import Call, Old, Result, Tiers
 from sekali.errors import LoadTimeout, SharedUnavailable
 from sekali.keys import CACHE_NAME
 from sekali.lifetimes import Loaded
-from sekali.passage import Call, Old, Result, Tiers
 from sekali.telemetry import events
 
 if TYPE_CHECKING:

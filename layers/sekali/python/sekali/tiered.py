@@ -27,14 +27,15 @@ import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
+from sekali.calls import Call, Level, Result, Tiers
 from sekali.driving import Driver
 from sekali.errors import LoadTimeout, SettingInvalid
 from sekali.explaining import Explanation, explain
+from sekali.hits import GetOrLoad, Hits
 from sekali.keys import CACHE_NAME
 from sekali.lifetimes import Lifetime
 from sekali.local import MISSING, PLAIN_PREFIX
 from sekali.packing import PLAIN
-from sekali.passage import Call, Level, Result, Tiers
 from sekali.reading import Reading
 from sekali.refreshes import Refreshes
 from sekali.single_flight import SingleFlight
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from sekali.answers import Terms
     from sekali.clock import Clock
     from sekali.coherence import Coherence
-    from sekali.entries import Entry
     from sekali.flights import Flights, Gate
     from sekali.invocation import Invocation
     from sekali.lifetimes import Uniform
@@ -103,40 +103,29 @@ class Tiered:
         )
         self._applied = coherence.applied
         self._hits = 0
-        # What a local hit needs: looked up once, and empty until the local tier is known to be as
-        # new as the invocation.
-        self._find: Callable[[str], Entry | None] = self._find_once_verified
-        self._window = local.window
-        self._wall = clock.wall
-        self._monotonic = clock.monotonic
+        self._quick = Hits(local, clock, self._get_or_load)
+        self.get_or_load = self._quick.get_or_load
 
     # Get or load.
 
-    def get_or_load(
+    get_or_load: GetOrLoad
+    """Return the value of `key`, computing it with `loader` where neither tier has it.
+
+    The arguments are those of `look_up`. A method in all but its making (see `hits`).
+    """
+
+    def _get_or_load(
         self,
         key: str,
         loader: Callable[[], T],
         *,
-        ttl_seconds: float | None = None,
         level: Level | None = None,
         **options: Any,  # Any: the options of `look_up`, which checks them
     ) -> T:
-        """Return the value of `key`, computing it with `loader` where neither tier has it.
-
-        The arguments are those of `look_up`.
-        """
-        # As `Local.fresh`, spelt out: a call more would be a sixth of a hit.
-        entry = self._find(key)
-        if entry is not None and level is None:
-            wall = self._wall()
-            window = self._window
-            if wall < entry.fresh_wall and window.least <= wall - self._monotonic() <= window.most:
-                entry.visited = True
-                self._hits += 1
-                # The type of a key's values is its callers' agreement.
-                found: Any = entry.value if entry.body is None else entry.decode(entry.body)
-                return found  # type: ignore[no-any-return]
-        call = self._call(key, loader, level=level, ttl_seconds=ttl_seconds, **options)
+        call = self._call(key, loader, level=level, **options)
+        found = self._hit(key, level)
+        if found is not MISSING:
+            return cast("T", found)
         return cast("T", self._flying.look_up(call).value)
 
     def look_up(
@@ -214,7 +203,7 @@ class Tiered:
         found = self._hit(key, level)
         if found is not MISSING:
             return cast("T", found)
-        call = replace(self._call(key, loader, level=level, **options), refresh="now")
+        call = self._call(key, loader, level=level, **options)._replace(refresh="now")
         result = await self._flying.look_up_async(call)
         return cast("T", result.value)
 
@@ -328,7 +317,7 @@ class Tiered:
             packing: how the value was packed; another one shows as unreadable.
             job: name of a job.
         """
-        call = replace(self._call(key, _no_loader, packing=packing), scoped=f"{job}/{key}")
+        call = self._call(key, _no_loader, packing=packing)._replace(scoped=f"{job}/{key}")
         return self._driver.drive(explain(self._tiers, call))
 
     def is_over(self, seconds: float) -> bool:
@@ -338,7 +327,7 @@ class Tiered:
     def end(self) -> None:
         """End the invocation: run the postponed refreshes that its time allows, tell the hits."""
         self._refreshes.run(self._tiers, self._driver, self._flights)
-        hits, self._hits = self._hits, 0
+        hits, self._hits = self._hits + self._quick.take(), 0
         if hits:
             self._tiers.emit(events.CacheRead(source="local", name=CACHE_NAME, count=hits))
 
@@ -376,16 +365,11 @@ class Tiered:
         """Tell whether the log's tail was not read since this invocation began."""
         return self._tiers.coherence.applied == self._applied
 
-    def _find_once_verified(self, key: str) -> Entry | None:
-        if self._is_due():
-            return None
-        self._find = self._local.plain.get
-        return self._find(key)
-
     def _hit(self, key: str, level: Level | None) -> object:
         """Return what is local and fresh, where the level needs no question, else MISSING."""
-        if level not in {None, "per_invocation"} or self._find(key) is None:
+        if level not in (None, "per_invocation") or self._is_due():
             return MISSING
+        self._quick.open()
         found = self._local.fresh(PLAIN_PREFIX + key)
         if found is not MISSING:
             self._hits += 1

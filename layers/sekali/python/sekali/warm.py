@@ -47,10 +47,10 @@ from sekali.tiered import Tiered
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from sekali.calls import Result
     from sekali.clock import Clock, Moment
     from sekali.items import Item
     from sekali.leases import HeldLease
-    from sekali.passage import Result
     from sekali.scripts import Command
     from sekali.store import Service
     from sekali.telemetry.events import Hook

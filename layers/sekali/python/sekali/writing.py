@@ -23,19 +23,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sekali import codec
 from sekali.answers import Acquired
+from sekali.calls import Old
 from sekali.errors import KeyInvalid, SharedUnavailable
 from sekali.invalidation import Entry, new_mark
 from sekali.keys import CACHE_NAME
 from sekali.lifetimes import Loaded
 from sekali.loading import FIRST_PAUSE_SECONDS
-from sekali.passage import Old, Passage
+from sekali.passage import Passage
 from sekali.steps import Flush, Pause, bound_seconds, flush_with_tail
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
     from sekali.answers import Lease
-    from sekali.passage import Call, Tiers
+    from sekali.calls import Call, Tiers
     from sekali.scripts import Command
     from sekali.steps import Step
 

@@ -1,0 +1,95 @@
+"""Answer what is local and fresh in as few steps as the language has.
+
+A hit is what a warm container does most, so this one function is written for its price and no other
+is. Measured as the README writes it, key and loader made anew (tests/benchmarks, "local hit"):
+
+    as a method, with its clocks, bounds and counter looked up on `self`     430 ns
+    as below: all of it in the function's own cells                          380 ns
+    of which: the caller's key, loader and call 280, the two clocks 75
+
+It takes no lock (see `local`), and it checks nothing of the call but `level`: the other options
+belong to the load, and are checked where one may follow.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sekali.clock import Clock
+    from sekali.entries import Entry
+    from sekali.local import Local
+
+T = TypeVar("T")
+
+
+class GetOrLoad(Protocol):
+    """Return the value of `key`, computing it with `loader` where it is missing."""
+
+    def __call__(
+        self,
+        key: str,
+        loader: Callable[[], T],
+        *,
+        ttl_seconds: float | None = None,
+        **options: Any,  # Any: the options of `Tiered.look_up`, which checks them
+    ) -> T:
+        """Take the way that there is."""
+        ...
+
+
+class Hits:
+    """The quick way of one invocation; `otherwise` takes every call that is no plain hit."""
+
+    __slots__ = ("get_or_load", "open", "take")
+
+    get_or_load: GetOrLoad
+    open: Callable[[], None]
+    """Let hits be answered: the local tier is known to be as new as the invocation."""
+    take: Callable[[], int]
+    """Return the number of hits since the last time."""
+
+    def __init__(self, local: Local, clock: Clock, otherwise: GetOrLoad) -> None:
+        """Answer nothing before `open`."""
+        entries: dict[str, Entry] = {}
+        window, wall_clock, monotonic_clock = local.window, clock.wall, clock.monotonic
+        hits = 0.0  # a whole number; adding to one above 256 would make an object that is dearer
+
+        def get_or_load(
+            key: str,
+            loader: Callable[[], T],
+            *,
+            ttl_seconds: float | None = None,
+            **options: Any,  # Any: as in GetOrLoad
+        ) -> T:
+            nonlocal hits
+            try:
+                entry = entries[key]
+            except (KeyError, TypeError):  # what is no text at all is refused further on
+                return otherwise(key, loader, ttl_seconds=ttl_seconds, **options)
+            # As `Local.fresh`, spelt out.
+            wall = wall_clock()
+            if (
+                wall < entry.fresh_wall
+                and window.least <= wall - monotonic_clock() <= window.most
+                and (not options or "level" not in options)
+            ):
+                entry.visited = True
+                hits += 1.0
+                # The type of a key's values is its callers' agreement.
+                found: Any = entry.value if entry.body is None else entry.decode(entry.body)
+                return found  # type: ignore[no-any-return]
+            return otherwise(key, loader, ttl_seconds=ttl_seconds, **options)
+
+        def let() -> None:
+            nonlocal entries
+            entries = local.plain
+
+        def take() -> int:
+            nonlocal hits
+            taken, hits = hits, 0.0
+            return int(taken)
+
+        self.get_or_load, self.open, self.take = get_or_load, let, take
