@@ -10,19 +10,45 @@ from pathlib import Path
 from typing import Final
 
 from infra.local import differences
+from infra.local.cloudwatch import definitions
+from infra.local.cloudwatch.definitions import Alarm
 from infra.local.differences import Place
 from infra.local.intrinsics import Scope, TemplateUnsupported, resolve
-from infra.local.template import EventSourceMapping, Function, Json, Queue, Table, Template
+from infra.local.template import (
+    Cache,
+    EventRule,
+    EventSourceMapping,
+    FailureDestination,
+    Function,
+    InsightRule,
+    Json,
+    Monitoring,
+    Queue,
+    Table,
+    Template,
+)
 
 _QUEUE: Final = "AWS::SQS::Queue"
 _FUNCTION: Final = "AWS::Lambda::Function"
 _TABLES: Final = ("AWS::DynamoDB::Table", "AWS::DynamoDB::GlobalTable")
 _CACHES: Final = ("AWS::ElastiCache::ReplicationGroup", "AWS::ElastiCache::ServerlessCache")
+_ALARM: Final = "AWS::CloudWatch::Alarm"
+_COMPOSITE: Final = "AWS::CloudWatch::CompositeAlarm"
+_DASHBOARD: Final = "AWS::CloudWatch::Dashboard"
+_INVOKE: Final = "AWS::Lambda::EventInvokeConfig"
+_RANKING: Final = "AWS::CloudWatch::InsightRule"
+_RULE: Final = "AWS::Events::Rule"
 _RUN: Final = {
     _QUEUE,
     _FUNCTION,
     *_TABLES,
     *_CACHES,
+    _ALARM,
+    _COMPOSITE,
+    _DASHBOARD,
+    _INVOKE,
+    _RANKING,
+    _RULE,
     "AWS::Lambda::Alias",
     "AWS::Lambda::EventSourceMapping",
     "AWS::Lambda::LayerVersion",
@@ -49,6 +75,8 @@ _QUEUE_FIELDS: Final = (
     "RedrivePolicy",
     "VisibilityTimeout",
 )
+# How often Lambda tries an event again where nobody says.
+_RETRIES: Final = 2
 # Lambda's own limit where a mapping names none: the pollers it may grow to.
 _MOST_POLLERS: Final = 1250
 
@@ -115,6 +143,10 @@ class _Reader:
             tables=tuple(self._table(name) for name in self._of(*_TABLES)),
             buckets={name: self._locate(name).ref for name in self._of("AWS::S3::Bucket")},
             left_out=tuple(sorted(kinds - _RUN)),
+            caches=tuple(self._cache(name) for name in self._of(*_CACHES)),
+            rules=tuple(self._rules(functions)),
+            destinations=tuple(self._destinations(functions)),
+            monitoring=self._monitoring(),
         )
 
     def _of(self, *kinds: str) -> list[str]:
@@ -178,6 +210,10 @@ class _Reader:
             variables=variables,
             code=self._asset(logical_id, properties["Code"]),
             layers=tuple(self._layer(logical_id, layer) for layer in layers),
+            log_group=properties.get("LoggingConfig", {}).get(
+                "LogGroup", f"/aws/lambda/{self._locate(logical_id).ref}"
+            ),
+            reserved_concurrency=properties.get("ReservedConcurrentExecutions"),
         )
 
     def _layer(self, function: str, layer: Json) -> Path:
@@ -224,7 +260,69 @@ class _Reader:
             if "FilterCriteria" in properties:
                 raise TemplateUnsupported(f"{logical_id}: filter criteria")
             if properties.get("Enabled", True):
-                yield _mapping(function, queue, properties)
+                yield _mapping(logical_id, function, queue, properties)
+
+    def _cache(self, logical_id: str) -> Cache:
+        properties = self._properties(logical_id)
+        parameters = properties.get("CacheParameterGroupName", "")
+        group = self._properties(parameters) if parameters in self._resources else {}
+        return Cache(
+            logical_id=logical_id,
+            name=self._locate(logical_id).ref,
+            node_type=properties.get("CacheNodeType", ""),
+            eviction=group.get("Properties", {}).get("maxmemory-policy", "volatile-lru"),
+        )
+
+    def _rules(self, functions: Mapping[str, Function]) -> Iterator[EventRule]:
+        by_name = {function.name: name for name, function in functions.items()}
+        for logical_id in self._of(_RULE):
+            properties = self._properties(logical_id)
+            called = [_function_name(str(one["Arn"])) for one in properties.get("Targets", [])]
+            if properties.get("State", "ENABLED") == "ENABLED":
+                yield EventRule(
+                    name=self._locate(logical_id).ref,
+                    pattern=properties.get("EventPattern"),
+                    schedule=properties.get("ScheduleExpression", ""),
+                    functions=tuple(by_name[name] for name in called if name in by_name),
+                )
+
+    def _destinations(self, functions: Mapping[str, Function]) -> Iterator[FailureDestination]:
+        by_name = {function.name: name for name, function in functions.items()}
+        for logical_id in self._of(_INVOKE):
+            properties = self._properties(logical_id)
+            function = by_name.get(_function_name(properties["FunctionName"]))
+            failure = properties.get("DestinationConfig", {}).get("OnFailure", {})
+            if function is not None:
+                yield FailureDestination(
+                    function=function,
+                    retries=int(properties.get("MaximumRetryAttempts", _RETRIES)),
+                    queue=failure.get("Destination"),
+                )
+
+    def _monitoring(self) -> Monitoring:
+        return Monitoring(
+            alarms=tuple(self._alarms()),
+            dashboards=tuple(
+                definitions.dashboard(name, self._properties(name)) for name in self._of(_DASHBOARD)
+            ),
+            rankings=tuple(
+                InsightRule(
+                    name=properties["RuleName"], body=json.loads(str(properties["RuleBody"]))
+                )
+                for properties in map(self._properties, self._of(_RANKING))
+                if properties.get("RuleState", "ENABLED") == "ENABLED"
+            ),
+        )
+
+    def _alarms(self) -> Iterator[Alarm]:
+        for name in self._of(_ALARM, _COMPOSITE):
+            read = (
+                definitions.metric_alarm
+                if self._resources[name]["Type"] == _ALARM
+                else definitions.composite_alarm
+            )
+            place = self._locate(name)
+            yield read(name, arn=place.attribute("Arn"), properties=self._properties(name))
 
     def _table(self, logical_id: str) -> Table:
         properties = self._properties(logical_id)
@@ -245,9 +343,10 @@ class _Reader:
         )
 
 
-def _mapping(function: str, queue: str, properties: Json) -> EventSourceMapping:
+def _mapping(logical_id: str, function: str, queue: str, properties: Json) -> EventSourceMapping:
     scaling = properties.get("ScalingConfig") or {}
     return EventSourceMapping(
+        logical_id=logical_id,
         function=function,
         queue=queue,
         batch_size=int(properties.get("BatchSize", 10)),

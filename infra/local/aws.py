@@ -111,6 +111,11 @@ class Aws:
         )
         self.s3: S3Client = session.client("s3", endpoint_url=endpoint, config=config)
 
+    def close(self) -> None:
+        """Hang up."""
+        for client in (self.sqs, self.dynamodb, self.s3):
+            client.close()
+
     def queue_url(self, queue: Queue) -> str:
         """Answer a queue's URL as it is reached directly."""
         return differences.queue_url(queue.url, aws_endpoint=self.endpoint)

@@ -1,13 +1,14 @@
 """Record which calls a function made to the AWS interfaces and how each was answered.
 
 Read off the wire, so that it holds whatever the function believes: a write counts once the server
-has accepted it. Only heads, and the bodies of calls that write items, are looked at.
+has accepted it. Only heads, the bodies of requests, and the kind of a refusal are looked at.
 """
 
 import json
+import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,6 +16,9 @@ _HEAD_END: Final = b"\r\n\r\n"
 _WRITES: Final = frozenset(
     {"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems"}
 )
+# What a batch holds, by the call that sends it.
+_ENTRIES: Final = {"DeleteMessageBatch": "Entries", "SendMessageBatch": "Entries"}
+_REFUSAL: Final = re.compile(rb'"__type"\s*:\s*"([^"]+)"')
 _CONTINUE: Final = 100
 _OK: Final = 200
 _REDIRECT: Final = 300
@@ -24,7 +28,9 @@ _REDIRECT: Final = 300
 class AwsCall:
     """One answered call. `items` are (table, item or key) of a write, as DynamoDB JSON.
 
-    `at` is when the answer came, in Unix seconds.
+    `at` is when the answer came, in Unix seconds. `targets` are the tables, or the queue's URL;
+    `entries` is how many messages or keys it is about. `refusal` names the error of an answer that
+    is one.
     """
 
     service: str
@@ -32,6 +38,11 @@ class AwsCall:
     status: int
     at: float
     items: tuple[tuple[str, Any], ...]  # DynamoDB's typed JSON.
+    targets: tuple[str, ...] = ()
+    entries: int = 1
+    request_bytes: int = 0
+    seconds: float = 0.0
+    refusal: str = ""
 
     @property
     def accepted(self) -> bool:
@@ -45,7 +56,12 @@ class AwsCalls:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._calls: list[AwsCall] = []
+        self._listeners: list[Callable[[AwsCall], None]] = []
         self.unreadable = 0
+
+    def listen(self, listener: Callable[[AwsCall], None]) -> None:
+        """Call `listener` with every call, from the thread that sees it."""
+        self._listeners.append(listener)
 
     def observe(self) -> "HttpObserver":
         """Watch one more connection."""
@@ -55,6 +71,8 @@ class AwsCalls:
         """Take in an answered call."""
         with self._lock:
             self._calls.append(call)
+        for listener in self._listeners:
+            listener(call)
 
     def all(self) -> list[AwsCall]:
         """Answer the calls so far."""
@@ -80,6 +98,7 @@ class HttpObserver:
         self._request = bytearray()
         self._answer = bytearray()
         self._answered = True
+        self._began = 0.0
 
     def sent(self, data: bytes) -> None:
         """Collect the request; the first byte after an answer begins a new one."""
@@ -87,6 +106,7 @@ class HttpObserver:
             self._request.clear()
             self._answer.clear()
             self._answered = False
+            self._began = time.monotonic()
         self._request += data
 
     def settled(self, *, client: int) -> bool:
@@ -106,14 +126,16 @@ class HttpObserver:
                     # "Go on with the body": the answer is still to come.
                     del self._answer[: end + len(_HEAD_END)]
                     continue
-                self._calls.add(_call(bytes(self._request), status))
+                refusal = _refusal(self._answer[end:]) if status >= _REDIRECT else ""
+                seconds = time.monotonic() - self._began
+                self._calls.add(_call(bytes(self._request), status, refusal, seconds))
             except (ValueError, IndexError):
                 self._calls.unreadable += 1
             self._answered = True
             return
 
 
-def _call(request: bytes, status: int) -> AwsCall:
+def _call(request: bytes, status: int, refusal: str, seconds: float) -> AwsCall:
     head, _, body = request.partition(_HEAD_END)
     first, *lines = head.decode("latin-1").split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (x.partition(":") for x in lines)}
@@ -122,16 +144,47 @@ def _call(request: bytes, status: int) -> AwsCall:
     if not target:
         # S3 names its operations by method and path.
         return AwsCall(
-            service="s3", operation=first.split(" ")[0], status=status, at=time.time(), items=()
+            service="s3",
+            operation=first.split(" ")[0],
+            status=status,
+            at=time.time(),
+            items=(),
+            seconds=seconds,
         )
-    items = tuple(_written(json.loads(body))) if operation in _WRITES else ()
+    asked = json.loads(body) if body else {}
     return AwsCall(
         service=service.partition("_")[0].lower().removeprefix("amazon"),
         operation=operation,
         status=status,
         at=time.time(),
-        items=items,
+        items=tuple(_written(asked)) if operation in _WRITES else (),
+        targets=_targets(asked),
+        entries=_entries(operation, asked),
+        request_bytes=len(body),
+        seconds=seconds,
+        refusal=refusal,
     )
+
+
+def _refusal(answer: bytearray) -> str:
+    found = _REFUSAL.search(answer)
+    return "" if found is None else found[1].decode(errors="replace").rpartition("#")[2]
+
+
+def _targets(body: Any) -> tuple[str, ...]:  # Any JSON.
+    if "QueueUrl" in body:
+        return (str(body["QueueUrl"]),)
+    if "TableName" in body:
+        return (str(body["TableName"]),)
+    return tuple(body.get("RequestItems") or ())
+
+
+def _entries(operation: str, body: Any) -> int:  # Any JSON.
+    if operation in _ENTRIES:
+        return len(body.get(_ENTRIES[operation]) or ())
+    if operation == "BatchGetItem":
+        return sum(len(asked.get("Keys") or ()) for asked in body["RequestItems"].values())
+    return 1
 
 
 def _written(body: Any) -> Iterator[tuple[str, Any]]:  # DynamoDB's typed JSON.

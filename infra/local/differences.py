@@ -8,8 +8,9 @@
 4. TLS is off, because neither server speaks it here: `valkeys://` becomes `valkey://`.
 5. The assets are compiled once (`synthesis.py`), because nothing may be written beside them while
    they run; Lambda compiles a layer's packages at each cold start.
-6. What has no meaning here is not run: networks, roles and policies, alarms, dashboards. The
-   template reader lists what it left out (`Template.left_out`).
+6. What has no meaning here is not run: networks, roles and policies. The template reader lists what
+   it left out (`Template.left_out`).
+7. Alarms and dashboards are evaluated by `cloudwatch/` with CloudWatch's rules, at a pace of ours.
 """
 
 from collections.abc import Mapping
@@ -38,12 +39,26 @@ _CACHES: Final = {
     ),
     "AWS::ElastiCache::ServerlessCache": ("Endpoint", "ReaderEndpoint"),
 }
+# What people and alarms know by an ARN: its service, and what stands before the name.
+_WITH_ARN: Final = {
+    "AWS::CloudWatch::Alarm": ("cloudwatch", "alarm:"),
+    "AWS::CloudWatch::CompositeAlarm": ("cloudwatch", "alarm:"),
+    "AWS::Events::Rule": ("events", "rule/"),
+    "AWS::Logs::LogGroup": ("logs", "log-group:"),
+}
 # Which property names a resource; where it is absent, CloudFormation makes a name up.
 NAME_PROPERTIES: Final = {
+    "AWS::CloudWatch::Alarm": "AlarmName",
+    "AWS::CloudWatch::CompositeAlarm": "AlarmName",
+    "AWS::CloudWatch::InsightRule": "RuleName",
     "AWS::DynamoDB::GlobalTable": "TableName",
     "AWS::DynamoDB::Table": "TableName",
+    "AWS::ElastiCache::ReplicationGroup": "ReplicationGroupId",
+    "AWS::Events::Rule": "Name",
     "AWS::Lambda::Function": "FunctionName",
+    "AWS::Logs::LogGroup": "LogGroupName",
     "AWS::S3::Bucket": "BucketName",
+    "AWS::SNS::Topic": "TopicName",
     "AWS::SQS::Queue": "QueueName",
 }
 
@@ -110,6 +125,11 @@ def place(logical_id: str, *, kind: str, name: str | None, function: str | None 
     if kind in {"AWS::Lambda::Alias", "AWS::Lambda::Version"} and function is not None:
         qualified = arn("lambda", f"function:{function}:{logical_id}")
         return Place(ref=qualified, attributes={}, logical_id=logical_id)
+    if kind == "AWS::SNS::Topic":
+        return Place(ref=arn("sns", known), attributes={}, logical_id=logical_id)
+    if kind in _WITH_ARN:
+        attributes = {"Arn": arn(*_WITH_ARN[kind]) + known}
+        return Place(ref=known, attributes=attributes, logical_id=logical_id)
     endpoint: dict[str, str] = {}
     for field in _CACHES.get(kind, ()):
         endpoint |= {f"{field}.Address": _CACHE_HOST, f"{field}.Port": _CACHE_PORT}

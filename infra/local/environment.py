@@ -37,7 +37,7 @@ _RESPONSE_BYTES: Final = 6 * 1024 * 1024
 # Death shows at once as an end of file; this bounds the wait for the process to be reapable.
 _TICK_SECONDS: Final = 0.05
 
-Kind = Literal["answered", "failed", "timed_out", "died", "init_failed"]
+Kind = Literal["answered", "failed", "timed_out", "died", "init_failed", "throttled"]
 OnLine = Callable[["LogLine"], None]
 
 
@@ -52,7 +52,10 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How an invocation ended. `payload` is the answer's or the error's JSON."""
+    """How an invocation ended. `payload` is the answer's or the error's JSON.
+
+    One that was throttled never began.
+    """
 
     kind: Kind
     request_id: str

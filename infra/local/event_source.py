@@ -24,7 +24,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from infra.local import event
-from infra.local.environment import Outcome
+from infra.local.environment import Kind, Outcome
 from infra.local.event import Message
 from infra.local.fleet import FleetClosed
 from infra.local.template import EventSourceMapping
@@ -46,7 +46,10 @@ Invoke = Callable[..., Outcome]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """What became of one received message: deleted, or left to come back."""
+    """What became of one received message: deleted, or left to come back.
+
+    `outcome` is how its invocation ended.
+    """
 
     message_id: str
     body: str
@@ -55,6 +58,7 @@ class Delivery:
     request_id: str
     deleted: bool
     at: float  # Unix seconds.
+    outcome: Kind = "answered"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,4 +231,5 @@ def _delivery(message: Message, outcome: Outcome, *, deleted: bool) -> Delivery:
         request_id=outcome.request_id,
         deleted=deleted,
         at=time.time(),
+        outcome=outcome.kind,
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from infra.local.environment import Environment, InitFailed, Outcome
+from infra.local.environment import Environment, InitFailed, Kind, Outcome
 from infra.local.processes import NurseryClosed
 
 _TICK_SECONDS: Final = 0.002
@@ -51,6 +51,27 @@ class Fleet:
         self._starting = 0
         self._started = 0
         self._open = True
+        self._reserved: int | None = None
+        self._retired = 0
+
+    @property
+    def busy(self) -> int:
+        """How many environments are at work."""
+        with self._changed:
+            return len(self._busy) + self._starting
+
+    def reserve(self, concurrency: int | None) -> None:
+        """Refuse what would be more at once, as reserved concurrency does; None refuses nothing."""
+        with self._changed:
+            self._reserved = concurrency
+
+    def retire(self) -> None:
+        """Begin nothing more in the environments that there are, as after a deployment."""
+        with self._changed:
+            self._retired = self._started
+            idle, self._idle = self._idle, []
+        for environment in idle:
+            environment.close()
 
     @property
     def environments_started(self) -> int:
@@ -58,28 +79,28 @@ class Fleet:
         return self._started
 
     def invoke(self, event: bytes, *, records: int) -> Outcome:
-        """Run one invocation.
+        """Run one invocation, or answer that it was throttled.
 
         Raises:
             FleetClosed: The stack is stopping.
         """
-        environment = self._take()
         number, init_seconds, started_at = 0, None, time.time()
+        if self._reserved is not None and self.busy >= self._reserved:
+            outcome = _none("throttled", b'{"errorType": "TooManyRequestsException"}', started_at)
+            self._tell(number, outcome, records, init_seconds)
+            return outcome
+        environment = self._take()
         try:
             if environment is None:
                 environment, init_seconds = self._start()
             number = environment.number
             outcome = environment.invoke(event)
         except InitFailed as error:
-            outcome = _not_started(error, started_at)
+            outcome = _none("init_failed", error.payload, started_at)
         finally:
             if environment is not None:
                 self._give_back(environment)
-        self._on_invocation(
-            Invocation(
-                environment=number, outcome=outcome, records=records, init_seconds=init_seconds
-            )
-        )
+        self._tell(number, outcome, records, init_seconds)
         return outcome
 
     def kill_one(self, *, when: Callable[[Environment], bool], within_seconds: float) -> bool:
@@ -107,6 +128,18 @@ class Fleet:
             self._changed.notify_all()
         for environment in idle:
             environment.close()
+
+    def _tell(
+        self, environment: int, outcome: Outcome, records: int, init_seconds: float | None
+    ) -> None:
+        self._on_invocation(
+            Invocation(
+                environment=environment,
+                outcome=outcome,
+                records=records,
+                init_seconds=init_seconds,
+            )
+        )
 
     def _take(self) -> Environment | None:
         """Take the environment that was used last, or None for the right to start one."""
@@ -148,18 +181,19 @@ class Fleet:
     def _give_back(self, environment: Environment) -> None:
         with self._changed:
             self._busy.discard(environment)
-            if self._open and environment.alive:
+            if self._open and environment.alive and environment.number > self._retired:
                 self._idle.append(environment)
             else:
                 environment.close()
             self._changed.notify()
 
 
-def _not_started(error: InitFailed, started_at: float) -> Outcome:
+def _none(kind: Kind, payload: bytes, started_at: float) -> Outcome:
+    """Tell of an invocation that did not come to run."""
     return Outcome(
-        kind="init_failed",
+        kind=kind,
         request_id="",
-        payload=error.payload,
+        payload=payload,
         started_at=started_at,
         seconds=time.time() - started_at,
         round_trips=0,

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from infra.local.cloudwatch.names import MetricName
 from infra.local.environment import Environment, LogLine
 
-Dimensions = frozenset[tuple[str, str]]
 Listener = Callable[["LogRecord", Environment], None]
 
 
@@ -27,15 +27,6 @@ class LogRecord:
     fields: Mapping[str, Any]  # A structured line is any JSON object.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricName:
-    """What CloudWatch tells metrics apart by."""
-
-    namespace: str
-    name: str
-    dimensions: Dimensions
-
-
 class Logs:
     """Everything that the functions printed; safe to use from any thread."""
 
@@ -44,6 +35,7 @@ class Logs:
         self._records: list[LogRecord] = []
         self._metrics: dict[MetricName, list[float]] = {}
         self._listeners: list[Listener] = []
+        self._metric_listeners: list[Callable[[Mapping[str, Any]], None]] = []  # Any JSON.
 
     def listen(self, listener: Listener) -> None:
         """Call `listener` with every record and who wrote it, from the thread that reads it.
@@ -52,11 +44,18 @@ class Logs:
         """
         self._listeners.append(listener)
 
+    # A line of metrics is any JSON object.
+    def listen_metrics(self, listener: Callable[[Mapping[str, Any]], None]) -> None:
+        """Call `listener` with every EMF line, from the thread that reads it."""
+        self._metric_listeners.append(listener)
+
     def take(self, line: LogLine) -> None:
         """Sort one line."""
         fields = _json_object(line.text)
         if "_aws" in fields:
             self._take_metrics(fields)
+            for hear in self._metric_listeners:
+                hear(fields)
             return
         record = LogRecord(
             environment=line.environment.number,

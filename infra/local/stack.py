@@ -19,8 +19,11 @@ from typing import Final, Self
 from infra.local import assembly, aws, discovery, runtime_folder, valkey
 from infra.local.aws import Aws
 from infra.local.aws_calls import AwsCalls
+from infra.local.cloudwatch.alarms import Change
+from infra.local.cloudwatch.pace import Pace
 from infra.local.doors import Doors
 from infra.local.environment import Environment, LogLine
+from infra.local.event_functions import EventFunctions
 from infra.local.event_source import Delivery, EventSource, Source
 from infra.local.fleet import Fleet, Invocation
 from infra.local.intrinsics import TemplateUnsupported
@@ -28,6 +31,7 @@ from infra.local.logs import Logs
 from infra.local.processes import Nursery
 from infra.local.relay import Address, Relay
 from infra.local.template import EventSourceMapping, Function, Queue, Template
+from infra.local.watch import Watch
 from infra.local.workspace import workspace
 
 _POLL_SECONDS: Final = 0.1
@@ -56,10 +60,16 @@ class LocalStack:
     Args:
         cdk_out: The cloud assembly, synthesized with `-c target=host`.
         poll: Start the pollers at once; else at `start_polling`.
+        pace: Watch the stack as CloudWatch does, at this pace, and run the functions that events
+            call; None does neither.
     """
 
-    def __init__(self, cdk_out: Path, *, poll: bool = True) -> None:
+    def __init__(self, cdk_out: Path, *, poll: bool = True, pace: Pace | None = None) -> None:
         self.template: Template = assembly.read(cdk_out)
+        self._watch = (
+            None if pace is None else Watch(self.template, pace=pace, on_change=self._alarm_changed)
+        )
+        self._events: EventFunctions | None = None
         self.logs = Logs()
         self.calls = AwsCalls()
         self.fleets: dict[str, Fleet] = {}
@@ -85,6 +95,34 @@ class LocalStack:
         trace: TracebackType | None,
     ) -> None:
         self._exit.close()
+
+    @property
+    def watch(self) -> Watch:
+        """Answer the stack's CloudWatch.
+
+        Raises:
+            RuntimeError: The stack is not watched.
+        """
+        if self._watch is None:
+            raise RuntimeError("the stack was started without a pace")
+        return self._watch
+
+    @property
+    def events(self) -> EventFunctions:
+        """Answer the functions that events call.
+
+        Raises:
+            RuntimeError: The stack is not watched.
+        """
+        if self._events is None:
+            raise RuntimeError("the stack was started without a pace")
+        return self._events
+
+    def redeploy(self) -> None:
+        """Replace every execution environment, as a deployment of new code does."""
+        self.events.deployed()
+        for fleet in (*self.fleets.values(), *self.events.fleets.values()):
+            fleet.retire()
 
     @property
     def invocations(self) -> list[Invocation]:
@@ -156,9 +194,10 @@ class LocalStack:
         self._exit.callback(nursery.close)
         relay = Relay()
         self._exit.callback(relay.close)
-        self.cache_address: Address = valkey.start(nursery, folder=folder)
+        self.cache_address: Address = self._start_cache(nursery, folder)
         aws_address = aws.start(nursery, folder=folder)
         self.aws = Aws(aws_address)
+        self._exit.callback(self.aws.close)
         self.aws.create(self.template)
         runtime = runtime_folder.build(folder / "runtime")
         log_file = enter(contextlib.closing(discovery.LogFile(folder / discovery.LOGS)))
@@ -183,8 +222,45 @@ class LocalStack:
         discovery.announce(
             folder, self.template, endpoint=self.aws.endpoint, cache=self.cache_address
         )
+        if self._watch is not None:
+            self._start_watch(self._watch, start_environment)
         if self._poll_at_start:
             self.start_polling()
+
+    def _start_cache(self, nursery: Nursery, folder: Path) -> Address:
+        """Start a node like the template's first cache, where it has one."""
+        if not self.template.caches:
+            return valkey.start(nursery, folder=folder)
+        cache = self.template.caches[0]
+        return valkey.start(
+            nursery, folder=folder, node_type=cache.node_type, eviction=cache.eviction
+        )
+
+    def _start_watch(
+        self, watch: Watch, start_environment: Callable[[Function, int], Environment]
+    ) -> None:
+        self._events = EventFunctions(
+            self.template,
+            aws=self.aws,
+            fleets=self.fleets,
+            start_environment=start_environment,
+            on_invocation=watch.lambda_meter.invoked,
+            on_match=watch.rule_matched,
+            minute_seconds=watch.pace.minute_seconds,
+        )
+        watch.attach(
+            logs=self.logs,
+            calls=self.calls,
+            aws=self.aws,
+            cache_address=self.cache_address,
+            fleets=self.fleets,
+            clock=self._events.bus.tick,
+        )
+        self._exit.callback(self._events.join)
+        self._exit.callback(self._events.stop)
+        self._exit.callback(watch.stop)
+        self._events.start()
+        watch.start()
 
     def _feed(
         self,
@@ -197,7 +273,9 @@ class LocalStack:
         fleet = Fleet(
             functools.partial(start_environment, self.template.functions[mapping.function]),
             limit=mapping.max_concurrency,
-            on_invocation=self._invoked,
+            on_invocation=functools.partial(
+                self._invoked, self.template.functions[mapping.function]
+            ),
         )
         queue = self.template.queues[mapping.queue]
         source = EventSource(
@@ -205,7 +283,7 @@ class LocalStack:
             source=Source(url=self.aws.queue_url(queue), arn=queue.arn),
             sqs=self.aws.sqs,
             invoke=fleet.invoke,
-            on_delivery=self._delivered,
+            on_delivery=functools.partial(self._delivered, mapping),
         )
         self.fleets[mapping.function] = fleet
         self._sources.append(source)
@@ -214,10 +292,18 @@ class LocalStack:
         self._exit.callback(fleet.close)
         self._exit.callback(source.stop)
 
-    def _invoked(self, invocation: Invocation) -> None:
+    def _invoked(self, function: Function, invocation: Invocation) -> None:
         with self._lock:
             self._invocations.append(invocation)
+        if self._watch is not None:
+            self._watch.lambda_meter.invoked(function, invocation)
 
-    def _delivered(self, delivery: Delivery) -> None:
+    def _delivered(self, mapping: EventSourceMapping, delivery: Delivery) -> None:
         with self._lock:
             self._deliveries.append(delivery)
+        if self._watch is not None:
+            self._watch.lambda_meter.delivered(mapping.logical_id, delivery)
+
+    def _alarm_changed(self, change: Change) -> None:
+        if self._events is not None:
+            self._events.alarm_changed(change)

@@ -13,6 +13,9 @@ from infra.local.relay import Address
 _READY_WITHIN_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.01
 _ATTEMPTS: Final = 5
+# https://docs.aws.amazon.com/AmazonElastiCache/latest/dg/ParameterGroups.Engine.html: maxmemory of
+# the node types that config.py names.
+NODE_BYTES: Final = {"cache.t4g.micro": 536_870_912, "cache.m7g.large": 6_854_542_746}
 
 
 class ServerNotReady(RuntimeError):
@@ -24,8 +27,13 @@ class ServerNotReady(RuntimeError):
         super().__init__(f"{server} did not become ready:\n{output}")
 
 
-def start(nursery: Nursery, *, folder: Path) -> Address:
+def start(
+    nursery: Nursery, *, folder: Path, node_type: str = "", eviction: str = "noeviction"
+) -> Address:
     """Start a server without persistence and answer its address once it serves.
+
+    It takes as much memory as a node of `node_type` has for data, and without one what it wants;
+    when that is full, it does what `eviction` says.
 
     Raises:
         ServerNotReady: It never answered, not on any of five ports.
@@ -35,7 +43,12 @@ def start(nursery: Nursery, *, folder: Path) -> Address:
         address = ("127.0.0.1", free_port())
         with log.open("ab") as output:
             child = nursery.start(
-                [str(get_binary_path()), *_options(address, folder)],
+                [
+                    str(get_binary_path()),
+                    *_options(address, folder),
+                    *("--maxmemory", str(NODE_BYTES.get(node_type, 0))),
+                    *("--maxmemory-policy", eviction),
+                ],
                 variables={},
                 folder=folder,
                 output=output,

@@ -34,6 +34,7 @@ def test_a_mapping_is_read_with_its_numbers(tmp_path: Path) -> None:
 
     assert template.mappings == (
         EventSourceMapping(
+            logical_id="Mapping",
             function="Worker",
             queue="Work",
             batch_size=10,

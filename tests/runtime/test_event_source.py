@@ -103,7 +103,9 @@ def polling(queue: Queue, function: Function, **numbers: Any) -> Iterator[list[D
     }
     deliveries: list[Delivery] = []
     source = EventSource(
-        EventSourceMapping(function="Worker", queue="Work", **{**defaults, **numbers}),
+        EventSourceMapping(
+            logical_id="Feed", function="Worker", queue="Work", **{**defaults, **numbers}
+        ),
         source=Source(url=queue.url, arn=queue.arn),
         sqs=queue.sqs,
         invoke=function.invoke,

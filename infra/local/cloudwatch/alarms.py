@@ -82,6 +82,7 @@ class Alarms:
         # Composite ones first, as one looks at them.
         self._all: list[Alarm] = [*self._composites, *self._metric_alarms]
         self._ids = {name: one.logical_id for one in self._all for name in (one.name, one.arn)}
+        self._names = {one.arn: one.name for one in self._all}
         self._states: dict[str, State] = {one.logical_id: INSUFFICIENT_DATA for one in self._all}
         self._since: dict[str, float] = {}
         self._points: dict[str, tuple[float | None, ...]] = {}
@@ -194,7 +195,11 @@ class Alarms:
 
     def _reason(self, alarm: Alarm) -> str:
         if isinstance(alarm, CompositeAlarm):
-            ringing = [name for name in alarms_of(alarm.rule) if self._state_of(name) == ALARM]
+            ringing = [
+                self._names.get(name, name)
+                for name in alarms_of(alarm.rule)
+                if self._state_of(name) == ALARM
+            ]
             return f"in alarm: {', '.join(ringing) or 'none'}"
         points = self._points.get(alarm.logical_id, ())
         shown = ", ".join("–" if one is None else f"{one:g}" for one in points[-alarm.periods :])
