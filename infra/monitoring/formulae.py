@@ -45,7 +45,8 @@ def percent(
     """
     base = _sum(whole)
     ratio = f"100 * ({_sum(part)}) / IF({base} > 0, {base}, 1)"
-    return formula(f"IF({base} >= {least}, {ratio}, {otherwise})", terms, label)
+    used = {name: metric for name, metric in terms.items() if name in {*part, *whole}}
+    return formula(f"IF({base} >= {least}, {ratio}, {otherwise})", used, label)
 
 
 def largest(metrics: Sequence[cloudwatch.IMetric], label: str) -> cloudwatch.IMetric:
