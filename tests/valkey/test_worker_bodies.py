@@ -11,7 +11,7 @@ from aws_lambda_powertools.utilities.idempotency.exceptions import (
     IdempotencyInconsistentStateError,
 )
 
-from sekali import IdempotencyLayer, SettingInvalid
+from sekali import IdempotencyLayer, PermanentError, SettingInvalid
 from tests.worker_world.world import World
 
 if TYPE_CHECKING:
@@ -49,9 +49,27 @@ def leave(error: BaseException) -> object:
 # Bodies that end badly.
 
 
+class Unreadable(Exception):
+    """An error whose text cannot be had."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+    __repr__ = __str__
+
+
 @pytest.mark.parametrize(
     "error",
-    [OSError("no route"), SystemExit(3), GeneratorExit(), asyncio.CancelledError()],
+    [
+        OSError("no route"),
+        SystemExit(3),
+        GeneratorExit(),
+        asyncio.CancelledError(),
+        BaseExceptionGroup("several", [SystemExit(1)]),
+        BaseException("as it is"),
+        StopIteration(1),
+        Unreadable(),
+    ],
     ids=lambda error: type(error).__name__,
 )
 def test_body_that_ends_badly_fails_alone_and_is_tried_again(
@@ -67,6 +85,37 @@ def test_body_that_ends_badly_fails_alone_and_is_tried_again(
     assert settled(world) == ["after", "before"]
     (copy,) = world.queue.waiting.values()
     assert '"id":"bad"' in copy.body.replace(" ", "")
+
+
+def test_permanent_error_without_a_readable_text_is_a_dead_letter_that_says_so(
+    world: World,
+) -> None:
+    """Symptom: such a job was tried again and again, and ended as one without an outcome."""
+
+    class Never(PermanentError, Unreadable):
+        __str__ = Unreadable.__str__
+
+    body_of(world, bad=lambda: leave(Never()))
+    world.send("bad", {}, name="once")
+
+    world.deliver(world.environment())
+
+    (letter,) = world.queue.dead
+    assert letter.attributes["sekali.reason"]["stringValue"] == "permanent"
+    assert letter.attributes["sekali.error_type"]["stringValue"] == "Never"
+    assert "without a readable text" in letter.attributes["sekali.error"]["stringValue"]
+
+
+def test_interrupt_from_a_terminal_ends_the_batch_and_keeps_what_has_ended(world: World) -> None:
+    body_of(world, bad=lambda: leave(KeyboardInterrupt()))
+    for job_id in ("before", "bad", "after"):
+        world.send(job_id, {}, name="once")
+
+    with pytest.raises(KeyboardInterrupt):
+        world.deliver(world.environment())
+
+    assert settled(world) == ["before"]
+    assert len(world.queue.waiting) == 3
 
 
 def test_body_that_hangs_past_the_deadline_loses_nothing(world: World) -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from sekali import running
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -25,6 +27,9 @@ reply (a flush or a write only)."""
 
 class Killed(BaseException):
     """End a container on the spot: no handler of the library may catch it."""
+
+
+running.ENDING = (*running.ENDING, Killed)
 
 
 class Plan(Protocol):

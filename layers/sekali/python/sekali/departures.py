@@ -58,7 +58,7 @@ class Departures:
         """Send what is owed and return the ids of the messages that must come back."""
         for item in items:
             self._bound_age(item)
-        letters = {item.message_id: self._letter(item) for item in items}
+        letters = {item.message_id: self._written(item) for item in items}
         owed = [letter for letter in letters.values() if letter is not None]
         acknowledged = self._container.outbox.send(owed, in_time=self._has_time) if owed else set()
         returning = {
@@ -110,6 +110,15 @@ class Departures:
                 error=f"waited {waited:.0f} s, the last time because: {item.verdict.reason}",
                 attempts=item.attempt or None,
             )
+
+    def _written(self, item: Item) -> Letter | None:
+        try:
+            return self._letter(item)
+        except Exception:  # noqa: BLE001
+            # The edge of one record: what it holds keeps no other one from its queue.
+            _log.exception("message %s returns: no letter can be written", item.message_id)
+            item.verdict = give_back("letter_unwritable")
+            return None
 
     def _letter(self, item: Item) -> Letter | None:
         verdict = item.verdict

@@ -6,13 +6,15 @@ id). An id determines its key, so a key is a pure function of the payload.
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 import string
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from sekali.errors import MessageInvalid, PermanentError
+from sekali.errors import MessageInvalid, PermanentError, SettingInvalid
 
 if TYPE_CHECKING:
     from sekali.answers import Terms
@@ -77,11 +79,13 @@ class JobSpec:
             return ()
         try:
             if callable(self.tags):
-                tags = [str(tag) for tag in self.tags(payload)]
+                tags = _texts(self.tags(dict(payload)))
             else:
                 tags = [_TEMPLATE.format(tag, payload=payload) for tag in self.tags]
             return tuple(dict.fromkeys(tags))
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             # As for the key below.
             raise self._rejected("a tag", error) from error
 
@@ -95,10 +99,12 @@ class JobSpec:
             return job_id
         try:
             if callable(self.key):
-                return str(self.key(payload))
+                return _text(self.key(dict(payload)))
             filled: str = _TEMPLATE.format(self.key, payload=payload)
             return filled
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             # The edge of one record: a key function may fail in any way, and only its own record.
             raise self._rejected("the key", error) from error
 
@@ -137,6 +143,43 @@ class Job:
     lease: HeldLease
     cache: Tiered
     remaining_seconds: Callable[[], float]
+
+
+def _text(made: object) -> str:
+    """Return what a function made of a payload; None made into text would be one key for all."""
+    if isinstance(made, str) or type(made) is int:
+        return str(made)
+    if inspect.iscoroutine(made):
+        made.close()
+    raise TypeError(f"must return text, got {type(made).__name__}")
+
+
+def _texts(made: object) -> list[str]:
+    if isinstance(made, (str, bytes)) or not isinstance(made, Iterable):
+        raise TypeError(f"must return a list of texts, got {type(made).__name__}")
+    return [_text(one) for one in made]
+
+
+def validate_rules(key: KeyRule, tags: TagRule) -> None:
+    """Refuse templates that no payload could fill: they would dead-letter every message.
+
+    Raises:
+        SettingInvalid: `key` or one of `tags` is no template over `payload`.
+    """
+    if not (key is None or isinstance(key, str) or callable(key)):
+        raise SettingInvalid("key", "must be a template, a function or None", type(key).__name__)
+    if isinstance(tags, str):
+        raise SettingInvalid("tags", "must be a list of templates, or a function", tags)
+    templates = [] if callable(tags) else [("tags", tag) for tag in tags]
+    if isinstance(key, str):
+        templates.append(("key", key))
+    for name, template in templates:
+        try:
+            fields = [field for _, field, _, _ in _TEMPLATE.parse(template) if field is not None]
+        except (ValueError, TypeError) as error:
+            raise SettingInvalid(name, f"must be a template: {error}", str(template)) from error
+        if any(re.split(r"[.\[]", field, maxsplit=1)[0] != "payload" for field in fields):
+            raise SettingInvalid(name, "must be a template over payload alone", template)
 
 
 def validate_permanent(errors: Sequence[type[Exception]]) -> tuple[type[Exception], ...]:

@@ -170,7 +170,7 @@ def decode(
         message_id=str(record.get("messageId", "")),
         receipt_handle=str(record.get("receiptHandle", "")),
         group_id=optional_text(system.get("MessageGroupId")),
-        receive_count=int(str(system.get("ApproximateReceiveCount", 1))),
+        receive_count=_digits(system.get("ApproximateReceiveCount")) or 1,
         body=str(text),
         attributes=beside,
         inner_attributes=inner.attributes,
@@ -298,8 +298,14 @@ def _first_seen(attributes: Mapping[str, object]) -> float | None:
 
 def sent_seconds(system: Mapping[str, object]) -> float | None:
     """Return when the queue took this message, from the system attributes of its record."""
-    value = system.get("SentTimestamp")
-    return None if value is None else int(str(value)) / 1000
+    sent_ms = _digits(system.get("SentTimestamp"))
+    return None if sent_ms is None else sent_ms / 1000
+
+
+def _digits(value: object) -> int | None:
+    """Read a number of the queue's; None where it is none, which is not the sender's fault."""
+    text = str(value)
+    return int(text) if re.fullmatch("[0-9]{1,16}", text, re.ASCII) else None
 
 
 def optional_text(value: object) -> str | None:

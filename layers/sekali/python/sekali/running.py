@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-from asyncio import CancelledError
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
@@ -42,12 +41,22 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-_LEAVING = (SystemExit, GeneratorExit, CancelledError)
-"""What is no `Exception` but must not end more than the record that raised it."""
+ENDING: tuple[type[BaseException], ...] = (KeyboardInterrupt,)
+"""What ends the invocation, wherever it is raised: somebody at a terminal wants that."""
 
 
 class BodyExited(SekaliError):
-    """Stand for such an end of a job's function: the record fails, the batch goes on."""
+    """Stand for what a job's function raised that is no `Exception` (`sys.exit`, a cancellation).
+
+    The record fails with it and is tried again; the batch goes on.
+    """
+
+
+class RecordFailed(SekaliError):
+    """Tell Powertools' batch utility of a failure without the text of a user's class.
+
+    The utility reads that text, and a class whose `__str__` fails would end the whole batch.
+    """
 
 
 class Running:
@@ -103,7 +112,9 @@ class Running:
             result = item.spec.function(job)
             if inspect.iscoroutine(result):
                 result = self._container.loop.run(result)
-        except _LEAVING as error:
+        except BaseException as error:
+            if isinstance(error, (Exception, *ENDING)):
+                raise
             # Powertools would leave the batch without an outcome, and every other record with it.
             raise BodyExited(f"the job raised {error!r}") from error
         return codec.encode(result, job=item.name)
@@ -175,8 +186,16 @@ def run_records(
     items: Sequence[Item], each: Callable[[Item], None], *, context: object, concurrency: int
 ) -> Mapping[str, Any]:  # Any: Lambda's partial batch response
     """Call `each` for every item through Powertools' batch utility and return its response."""
-    by_id = {item.message_id: item for item in items}
+    # By the record itself: nobody promises that a message is in a batch only once.
+    by_record = {id(item.raw): item for item in items}
     threads = min(concurrency, len(items))
+
+    def handle(record: Any) -> None:  # Any: Powertools' view of a record
+        try:
+            each(by_record[id(record.raw_event)])
+        except Exception as error:
+            raise RecordFailed(type(error).__name__) from error
+
     processor = (
         PooledProcessor(threads)
         if threads > 1
@@ -184,7 +203,7 @@ def run_records(
     )
     answer = process_partial_response(
         event={"Records": [item.raw for item in items]},
-        record_handler=lambda record: each(by_id[record.message_id]),
+        record_handler=handle,
         processor=processor,
         # Any: whatever Lambda hands over as context.
         context=context,  # type: ignore[arg-type]

@@ -55,8 +55,15 @@ def encode_error(reason: str, error: BaseException | None = None) -> bytes:
     described = {"reason": reason}
     if error is not None:
         described["type"] = type(error).__name__
-        described["text"] = str(error)[:1000]
+        described["text"] = _text_of(error)[:1000]
     return codec.encode(described)
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  a user's class: its text is not worth the record's outcome
+        return "an error without a readable text"
 
 
 def failed_verdict(error: bytes, *, fence: int = 0, attempts: int | None = None) -> Verdict:

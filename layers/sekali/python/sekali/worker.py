@@ -23,6 +23,7 @@ What is *not* guaranteed: that a job's function starts once. Effects on foreign 
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -34,7 +35,7 @@ from sekali.departures import Departures
 from sekali.errors import SettingInvalid
 from sekali.idempotency import PreparedLayer
 from sekali.invocation import CURRENT
-from sekali.jobs import Job, JobSpec, validate_permanent
+from sekali.jobs import Job, JobSpec, validate_permanent, validate_rules
 from sekali.keys import check_job_name
 from sekali.message import NO_WRAPPING
 from sekali.powertools_idempotency import idempotent_function
@@ -126,11 +127,13 @@ class Worker:
 
         Raises:
             KeyInvalid: the name cannot be used.
-            SettingInvalid: the name is taken, or a number is out of its bounds.
+            SettingInvalid: the name is taken, a number is out of its bounds, or a template can be
+                filled by no payload.
         """
         check_job_name(name)
         if name in self._specs:
             raise SettingInvalid(f"job {name}", "must be registered once", name)
+        validate_rules(key, tags)
         if ttl_seconds < 0:
             raise SettingInvalid("ttl_seconds", "must be 0 (keep none) or more", str(ttl_seconds))
         if max_attempts is not None and max_attempts < 1:
@@ -250,17 +253,14 @@ def _refuse_disabled() -> None:
 
 def _amend(response: dict[str, Any], items: Sequence[Item], returning: set[str]) -> dict[str, Any]:
     """Name exactly the messages that must come back, in the order of the batch."""
-    response["batchItemFailures"] = [
-        {"itemIdentifier": item.message_id} for item in items if item.message_id in returning
-    ]
+    failed = dict.fromkeys(item.message_id for item in items if item.message_id in returning)
+    response["batchItemFailures"] = [{"itemIdentifier": message_id} for message_id in failed]
     return response
 
 
 def _records(event: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     records = event.get("Records") if isinstance(event, dict) else None
-    if not isinstance(records, list) or any(
-        not isinstance(record, dict) or not record.get("messageId") for record in records
-    ):
+    if not isinstance(records, list) or not all(map(_names_its_message, records)):
         raise SettingInvalid(
             "event",
             "must be an SQS event: a list Records, each with a messageId",
@@ -269,6 +269,17 @@ def _records(event: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return records
 
 
+def _names_its_message(record: object) -> bool:
+    message_id = record.get("messageId") if isinstance(record, dict) else None
+    return isinstance(message_id, str) and message_id != ""
+
+
 def _remaining_seconds(context: Any) -> float:
-    remaining = getattr(context, "get_remaining_time_in_millis", None)
-    return UNTIMED_SECONDS if remaining is None else remaining() / 1000
+    ask = getattr(context, "get_remaining_time_in_millis", None)
+    if ask is None:
+        return UNTIMED_SECONDS
+    remaining = ask() if callable(ask) else ask
+    if not isinstance(remaining, (int, float)) or not math.isfinite(remaining):
+        rule = "must tell the remaining time as a number of milliseconds"
+        raise SettingInvalid("context", rule, type(remaining).__name__)
+    return remaining / 1000
