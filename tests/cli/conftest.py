@@ -10,6 +10,7 @@ import pytest
 
 from infra.local.stack import LocalStack
 from infra.local.synthesis import synthesize
+from sekali.cli import shelf
 from sekali.cli.program import main
 from tests.flight_data import invented_month
 
@@ -25,6 +26,12 @@ def stack() -> Iterator[LocalStack]:
         month = invented_month("2013-01").encode()
         started.aws.s3.put_object(Bucket=bucket, Key="flights/2013-01.csv", Body=month)
         yield started
+
+
+@pytest.fixture(autouse=True)
+def _no_long_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The servers of these tests know all of their messages at once."""
+    monkeypatch.setattr(shelf, "WAIT_SECONDS", 0)
 
 
 @dataclass(frozen=True)
