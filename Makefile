@@ -36,7 +36,7 @@ $(BIN)/uv pip install --quiet --offline --no-deps --no-build-isolation --python 
 	--editable . || $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 endef
 
-.PHONY: demo local docs test test-unit test-node test-java test-synths lint synth bench chaos schema deploy-local
+.PHONY: demo local docs pictures test test-unit test-node test-java test-types test-synths lint synth bench chaos schema deploy-local
 .PHONY: data layers lock setup setup-demo clean
 .DEFAULT_GOAL := demo
 
@@ -62,6 +62,10 @@ test-node: $(VENV)/.dev $(VENV)/.vendor $(MINISTACK)/.ready tests/node/node_modu
 # The Java example, compiled against a stand-in for the SDK's client. Needs a JDK on the PATH.
 test-java: $(VENV)/.dev $(VENV)/.vendor $(MINISTACK)/.ready
 	$(ON_PATH) $(BIN)/python -m pytest -m java tests/runtime/test_message_examples.py $(ARGS)
+
+# What pyright makes of the public names, in the wheel; `make lint` asks mypy.
+test-types: $(VENV)/.dev
+	$(BIN)/python -m pytest -m types tests/runtime/test_wheel.py $(ARGS)
 
 # Three hundred settings in place of the thirty of `make test`; SEKALI_SEED chooses other ones.
 test-synths: $(VENV)/.dev $(VENV)/.vendor
@@ -93,6 +97,14 @@ schema: $(VENV)/.dev
 deploy-local: $(VENV)/.dev $(VENV)/.vendor $(MINISTACK)/.ready
 	$(ON_PATH) $(BIN)/python -m infra.rehearsal $(ARGS)
 
+# The site, into site/: strict, so that a page that no one can reach or a broken link ends it.
+docs: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict $(ARGS)
+
+# The timelines of the concept pages; a test compares them with what the program draws.
+pictures: $(VENV)/.dev
+	$(BIN)/python docs/pictures/timelines.py
+
 data: $(FLIGHTS)
 
 layers: $(VENV)/.vendor
@@ -102,7 +114,7 @@ setup: $(VENV)/.dev $(VENV)/.vendor data $(MINISTACK)/.ready
 setup-demo: $(VENV)/.demo $(VENV)/.vendor data $(MINISTACK)/.ready
 
 clean:
-	rm -rf .venv .venv-* .cache cdk.out dist build tests/node/node_modules
+	rm -rf .venv .venv-* .cache cdk.out dist build site tests/node/node_modules
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

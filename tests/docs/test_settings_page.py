@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from sekali.settings import variables
@@ -9,8 +10,16 @@ from sekali.settings import variables
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 
 
+def quoted(rule: str) -> str:
+    """Quote a pattern, which the site would take for a link."""
+    return re.sub(r"^must match (\S+)$", r"must match `\1`", rule)
+
+
 def expected_table() -> list[str]:
-    rows = [f"| `{one.name}` | {one.rule} | {one.default} | {one.meaning} |" for one in variables()]
+    rows = [
+        f"| `{one.name}` | {quoted(one.rule)} | {one.default} | {one.meaning} |"
+        for one in variables()
+    ]
     return ["| variable | rule | default | meaning |", "|---|---|---|---|", *rows]
 
 

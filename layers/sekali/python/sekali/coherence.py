@@ -68,7 +68,7 @@ class Coherence:
         self._moves = 0
         self._own: OrderedDict[bytes, None] = OrderedDict()
         self._lock = threading.Lock()
-        self.applied = 0
+        self.applied: int = 0
 
     # The log.
 

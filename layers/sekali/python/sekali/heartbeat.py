@@ -69,7 +69,7 @@ class Heartbeat:
         self._shared = shared
         self._claims = claims
         self._now = now
-        self.deadline = math.inf
+        self.deadline: float = math.inf
         self._emit = emit
         self._uniform = uniform
         self._leases: dict[str, Lease] = {}

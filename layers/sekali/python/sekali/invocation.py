@@ -78,10 +78,11 @@ class Invocation:
         self.claims = claims
         self.heartbeat = heartbeat
         self.pause = pause
-        self.now = timeline.now
+        self.now: Callable[[], float] = timeline.now
         self._clock = timeline.clock
         self._began = timeline.now()
-        self.deadline = heartbeat.deadline = self._began + remaining_seconds
+        self.deadline: float = self._began + remaining_seconds
+        heartbeat.deadline = self.deadline
 
     def remaining_seconds(self) -> float:
         """Return the seconds left, negative after the deadline."""

@@ -98,12 +98,12 @@ class Local:
         self._tagged: dict[str, set[str]] = {}
         self._bytes = 0
         self._evictions = 0
-        self.drops = 0
+        self.drops: int = 0
         # Looked up once: a hit uses all three, and pays for each attribute.
         self._find = self._entries.get
         self._wall = clock.wall
         self._monotonic = clock.monotonic
-        self.window = Window.around(now(clock))
+        self.window: Window = Window.around(now(clock))
 
     def fresh(self, key: str) -> object:
         """Return the value of `key` while nobody needs to refresh it, else MISSING.

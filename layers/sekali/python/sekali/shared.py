@@ -101,8 +101,8 @@ class Shared:
         self._line: _Line | None = None
         self._lock = threading.Lock()
         self._used: Moment | None = None
-        self.breaker = Breaker(clock)
-        self.flushes = 0
+        self.breaker: Breaker = Breaker(clock)
+        self.flushes: int = 0
 
     def flush(
         self,

@@ -107,9 +107,9 @@ class Jobs:
             table: where outcomes are recorded.
             settings: any setting, as in `Settings`.
         """
-        self.clock = clock or FrozenClock()
-        self.queue = queue or MemoryQueue(clock=self.clock)
-        self.table = table or MemoryStore(clock=self.clock)
+        self.clock: FrozenClock = clock or FrozenClock()
+        self.queue: MemoryQueue = queue or MemoryQueue(clock=self.clock)
+        self.table: MemoryStore = table or MemoryStore(clock=self.clock)
         self.events: list[Event] = []
         about: dict[str, Any] = {
             "cache_url": cache_url,
@@ -122,10 +122,12 @@ class Jobs:
             "cooling_cap_seconds": 0.001,
             "heartbeat": False,
         }
-        self.settings = Settings(**{**about, **settings})
+        self.settings: Settings = Settings(**{**about, **settings})
         # Any: the queue is a part of what boto3's client is.
         client: Any = self.queue
-        self.producer = Producer(self.queue.url, client, clock=self.clock, sleep=self.clock.sleep)
+        self.producer: Producer = Producer(
+            self.queue.url, client, clock=self.clock, sleep=self.clock.sleep
+        )
         self._inside = ExitStack()
 
     def __enter__(self) -> Self:

@@ -40,8 +40,8 @@ class FakeLoader:
         self._during = during
         self._lock = threading.Lock()
         self._running = 0
-        self.calls = 0
-        self.most_at_once = 0
+        self.calls: int = 0
+        self.most_at_once: int = 0
 
     def __call__(self) -> Any:  # Any: whatever is cached
         """Load once."""

@@ -48,8 +48,8 @@ class Proxy:
         self._half_open = False
         self._refusing = False
         self._swallows: Callable[[bytes], bool] | None = None
-        self.port = 0
-        self.carried = 0
+        self.port: int = 0
+        self.carried: int = 0
 
     @property
     def url(self) -> str:

@@ -58,8 +58,8 @@ class MemoryQueue:
 
     def __init__(self, *, clock: Clock, name: str = "jobs") -> None:
         """Start empty; `clock` decides what is visible."""
-        self.url = f"{_PLACE}/{name}"
-        self.dead_letter_url = f"{_PLACE}/{name}-dead"
+        self.url: str = f"{_PLACE}/{name}"
+        self.dead_letter_url: str = f"{_PLACE}/{name}-dead"
         self._clock = clock
         self._lock = threading.Lock()
         self._waiting: dict[str, list[Waiting]] = {self.url: [], self.dead_letter_url: []}
