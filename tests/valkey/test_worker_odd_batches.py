@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sekali import SettingInvalid, Worker, message, warm
+from sekali import SettingInvalid, Worker, bodies, message, warm
 from sekali.telemetry import events
 from tests.worker_kit import Context, started_kit
 from tests.worker_world.world import LambdaContext, World
@@ -148,7 +148,7 @@ def test_body_that_no_queue_can_take_returns_alone(world: World, here: Environme
 def test_fault_in_reading_a_record_returns_that_record_alone(
     world: World, here: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest = message.parse
+    honest = bodies.parse
 
     def parse(text: object, **options: Any) -> Any:  # Any: as the function that it stands for
         if text == "a defect":

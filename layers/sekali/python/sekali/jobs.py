@@ -108,7 +108,7 @@ class JobSpec:
             # The edge of one record: a key function may fail in any way, and only its own record.
             raise self._rejected("the key", error) from error
 
-    def _rejected(self, what: str, error: Exception) -> MessageInvalid:
+    def _rejected(self, what: str, error: BaseException) -> MessageInvalid:
         return MessageInvalid(
             "payload_rejected",
             field="payload",
