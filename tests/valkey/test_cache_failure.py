@@ -164,7 +164,8 @@ def test_lost_reply_of_a_fill_does_not_lose_the_value(fleet: Fleet, proxy: Proxy
     assert fleet.box(SystemClock()).invoke().get("k") == "v"
 
 
-def test_slow_cache_is_slow_and_right(fleet: Fleet, proxy: Proxy) -> None:
+def test_slow_cache_is_slow_and_right(proxy: Proxy) -> None:
+    fleet = Fleet(proxy.url, cache_timeout_seconds=20, cache_connect_timeout_seconds=20)
     proxy.delay(0.03)
 
     assert fleet.box(SystemClock()).invoke().get_or_load("k", loader("v")) == "v"

@@ -82,12 +82,12 @@ class Driver:
                 return self._invocation.pause(seconds)
             case Run(loader=loader, gated=False, lease=lease):
                 with self._holding(lease):
-                    return loader()
+                    return _called_here(loader)
             case Run(loader=loader):
                 if not self._gate.enter(self._gate_seconds()):
                     raise LoadTimeout("(any key: too many loads at once)", self._gate_seconds())
                 try:
-                    return loader()
+                    return _called_here(loader)
                 finally:
                     self._gate.leave()
 
@@ -126,6 +126,21 @@ class Driver:
 
     def _gate_seconds(self) -> float:
         return max(self._invocation.remaining_seconds(), 0.0) * WAIT_SHARE
+
+
+def _called_here(loader: Callable[[], T]) -> T:
+    """Call a loader where nobody can await what it returns.
+
+    Raises:
+        TypeError: it returned what has to be awaited.
+    """
+    outcome = loader()
+    if inspect.isawaitable(outcome):
+        if inspect.iscoroutine(outcome):
+            outcome.close()
+        kind = type(outcome).__name__
+        raise TypeError(f"the loader returned a {kind}: use get_or_load_async for such loaders")
+    return outcome
 
 
 async def _called(loader: Callable[[], T | Awaitable[T]]) -> T:

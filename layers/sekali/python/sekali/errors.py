@@ -176,7 +176,8 @@ class ResultUnencodable(PermanentError):
 
     def __str__(self) -> str:
         """Say `result of 'monthly-delays': datetime at $.rows[3].day is not JSON`."""
-        return f"result of {self.job!r}: {self.type_name} at {self.path} {self.rule}"
+        what = f"result of {self.job!r}: " if self.job else ""
+        return f"{what}{self.type_name} at {self.path} {self.rule}"
 
 
 class ResultTooLarge(PermanentError):

@@ -41,10 +41,12 @@ class Flight(Generic[T]):
     Most flights carry their leader only, so the future is made when somebody comes to wait.
     """
 
-    __slots__ = ("future",)
+    __slots__ = ("future", "loop")
 
     def __init__(self) -> None:
         self.future: Future[T] | None = None
+        self.loop: object = None
+        """The event loop that the load runs on, if it does: whoever blocks that cannot wait."""
 
     def wait(self, seconds: float) -> T:
         """Return the leader's result, for somebody who joined and does not lead.

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from sekali.errors import ValueUnreadable
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -78,10 +80,16 @@ class Hits:
             ):
                 entry.visited = True
                 hits += 1.0
-                # The type of a key's values is its callers' agreement.
-                found: Any = entry.value if entry.body is None else entry.decode(entry.body)
-                return found  # type: ignore[no-any-return]
+                if entry.body is None:
+                    # The type of a key's values is its callers' agreement.
+                    return entry.value  # type: ignore[return-value]
+                try:
+                    return entry.decode(entry.body)  # type: ignore[return-value]  # the same
+                except ValueUnreadable:  # of the codec: what it wrote it does not read
+                    hits -= 1.0
             return otherwise(key, loader, ttl_seconds=ttl_seconds, **options)
+
+        get_or_load.__qualname__ = "Tiered.get_or_load"
 
         def let() -> None:
             nonlocal entries

@@ -176,7 +176,7 @@ def _scoped(name: str, what: str, text: str) -> bytes:
 
 
 def _text(what: str, text: str) -> bytes:
-    if not text:
+    if not isinstance(text, str) or not text:  # type: ignore[redundant-expr]  # whoever has no mypy
         raise KeyInvalid(what, "must be text that is not empty", text)
     try:
         encoded = text.encode()

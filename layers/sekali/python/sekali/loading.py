@@ -62,11 +62,18 @@ MOST_REFUSALS: Final = 5
 class Loading:
     """One call of `get_or_load` for one key.
 
-    `due` says that the log's tail was not read in this invocation.
+    `due` says that the log's tail was not read in this invocation. `until` ends the wait for other
+    holders, on the invocation's line of time; None is the call's bound from the first of them on.
     """
 
     def __init__(
-        self, tiers: Tiers, call: Call, *, due: bool, postpone: Callable[[Call], bool]
+        self,
+        tiers: Tiers,
+        call: Call,
+        *,
+        due: bool,
+        postpone: Callable[[Call], bool],
+        until: float | None = None,
     ) -> None:
         """Keep what the steps need; `postpone` takes a refresh for the end of the invocation."""
         self._tiers = tiers
@@ -74,7 +81,7 @@ class Loading:
         self._due = due and call.level != "ttl"
         self._postpone = postpone
         self._passage = Passage(tiers, call)
-        self._until: float | None = None
+        self._until = until
         self._contended = False
 
     def steps(self) -> Steps:

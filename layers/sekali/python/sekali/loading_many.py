@@ -12,6 +12,7 @@ A key that the loader did not return is not stored, and not found.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sekali.answers import Acquired, Served
@@ -25,7 +26,7 @@ from sekali.steps import Flush, Run, chosen_marks, flush_with_tail
 from sekali.telemetry import events
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from sekali.answers import Lease
     from sekali.calls import Call, Tiers
@@ -182,7 +183,14 @@ def _loaded(
     returned: Mapping[str, Any],  # Any: whatever the caller caches
     asked: Mapping[str, object],
 ) -> dict[str, Loaded[Any]]:
-    """Return what the loader gave of the keys that it was asked for."""
+    """Return what the loader gave of the keys that it was asked for.
+
+    Raises:
+        TypeError: it gave no mapping.
+    """
+    if not isinstance(returned, Mapping):
+        kind = type(returned).__name__
+        raise TypeError(f"the loader of many keys must return a mapping by key, got a {kind}")
     return {
         key: value if isinstance(value, Loaded) else Loaded(value)
         for key, value in returned.items()

@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Final
 from sekali import codec
 from sekali.clock import Clock, Moment, now
 from sekali.entries import Entry, Seen, Sieve, Window
-from sekali.errors import ResultUnencodable
+from sekali.errors import ResultUnencodable, ValueUnreadable
 from sekali.keys import CACHE_NAME
 from sekali.telemetry.events import Hook, LocalFlushed
 
@@ -117,7 +117,10 @@ class Local:
         monotonic = self._monotonic()
         if wall < entry.fresh_wall and self.window.least <= wall - monotonic <= self.window.most:
             entry.visited = True
-            return entry.value if entry.body is None else entry.decode(entry.body)
+            try:
+                return entry.read()
+            except ValueUnreadable:  # of the codec: what it wrote it does not read
+                self.drop(key)
         return MISSING
 
     def get(self, key: str) -> object:
@@ -143,8 +146,13 @@ class Local:
                 self._remove(key)
                 return None
             entry.visited = True
+        try:
+            value = entry.read()
+        except ValueUnreadable:
+            self.drop(key)
+            return None
         return Seen(
-            value=entry.read(),
+            value=value,
             fence=entry.fence,
             age_seconds=entry.age_seconds + held,
             left_seconds=entry.ttl_seconds - held,

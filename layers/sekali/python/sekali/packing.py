@@ -29,6 +29,15 @@ _LEVEL: Final = 1
 _COMPRESSED: Final = "+z"
 _MOST_TIMES_LARGER: Final = 64
 _SAVED: Final = 0.9
+# What codecs raise, our own reader of JSON included, for what they do not carry.
+_FAILURES: Final = (
+    TypeError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
 
 
 class Codec(Protocol):
@@ -110,10 +119,15 @@ class Packing:
         """
         try:
             body = stored = self.codec.encode(value)
-        except (TypeError, ValueError, OverflowError) as error:
+        except ResultUnencodable:
+            raise
+        except _FAILURES as error:
             raise ResultUnencodable(
                 "", type(value).__name__, rule="is not carried by the codec"
             ) from error
+        if not isinstance(body, bytes):
+            rule = f"became {type(body).__name__} and not bytes in the codec"
+            raise ResultUnencodable("", type(value).__name__, rule=rule)
         packing = self._name
         if len(body) > self.compress_above_bytes:
             smaller = zlib.compress(body, _LEVEL)
@@ -153,7 +167,7 @@ class Packing:
             return self.codec.decode(body)
         except ValueUnreadable:
             raise
-        except (TypeError, ValueError, LookupError, AttributeError):
+        except _FAILURES:
             raise ValueUnreadable("garbage") from None
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from sekali import codec
 from sekali.answers import Ask, End, Finished, new_token
-from sekali.calls import Call, Old, Tiers
+from sekali.calls import Call, Old, Tiers, tags_of
 from sekali.clock import Moment, now
 from sekali.errors import ResultUnencodable, ValueTooLarge, ValueUnreadable
 from sekali.keys import CACHE_NAME
@@ -154,7 +154,7 @@ class Passage:
 
     def chosen_tags(self, loaded: Loaded[Any]) -> list[str]:  # Any: whatever was loaded
         """Return the tags that the loader added to those of the call."""
-        return [tag for tag in dict.fromkeys(loaded.tags) if tag not in self.call.tags]
+        return [tag for tag in tags_of(loaded.tags) if tag not in self.call.tags]
 
     def epochs(self, offered: Mapping[str, str], read: Mapping[str, str]) -> dict[str, str] | None:
         """Return the marks from before the load, or None where one is not known to be from then.

@@ -51,20 +51,31 @@ class SingleFlight:
         self._postpone = postpone
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def _steps(self, call: Call) -> Steps:
-        return Loading(self._tiers, call, due=self._is_due(), postpone=self._postpone).steps()
+    def _steps(self, call: Call, until: float | None) -> Steps:
+        return Loading(
+            self._tiers, call, due=self._is_due(), postpone=self._postpone, until=until
+        ).steps()
 
-    def look_up(self, call: Call) -> Result[Any]:
-        """Return the call's value: lead its flight, or wait for whoever does."""
+    def until(self, call: Call) -> float:
+        """Return when a wait that begins now is over."""
+        return self._tiers.invocation.now() + bound_seconds(call, self._tiers)
+
+    def look_up(self, call: Call, *, until: float | None = None) -> Result[Any]:
+        """Return the call's value: lead its flight, or wait for whoever does.
+
+        There is one bound for all of it: what was waited for a leader that left is not waited once
+        more for another container. It begins with the first wait, unless `until` says it.
+        """
         if self._flights.inside(call.scoped):
             return self._driver.drive(_through(call))
-        until: float | None = None
         while True:
             flight, leads = self._flights.join(call.scoped)
             if leads:
-                return self._lead(call, flight)
+                return self._lead(call, flight, until)
+            if flight.loop is not None and flight.loop is _running_loop():
+                return self._driver.drive(_through(call))  # the load waits for this very thread
             if until is None:
-                until = self._tiers.invocation.now() + bound_seconds(call, self._tiers)
+                until = self.until(call)
             try:
                 result = flight.wait(until - self._tiers.invocation.now())
             except TimeoutError:
@@ -73,12 +84,12 @@ class SingleFlight:
                 return self._driver.drive(self._out_of_time(call))
             except Abandoned:
                 continue
-            return self._shared_with_waiter(call, result)
+            return self._driver.drive(_own(call, result))
 
-    def _lead(self, call: Call, flight: Flight[Result[Any]]) -> Result[Any]:
+    def _lead(self, call: Call, flight: Flight[Result[Any]], until: float | None) -> Result[Any]:
         try:
             with self._flights.loading(call.scoped):
-                result = self._driver.drive(self._steps(call))
+                result = self._driver.drive(self._steps(call, until))
         except BaseException as error:
             self._flights.fail(call.scoped, flight, error)
             raise
@@ -89,14 +100,15 @@ class SingleFlight:
         """Return the call's value as `look_up` does, on the running loop."""
         if self._flights.inside(call.scoped):
             return await self._driver.drive_async(_through(call))
-        until = self._tiers.invocation.now() + bound_seconds(call, self._tiers)
+        until = self.until(call)
         leading = False
         while True:
             flight, leads = self._flights.join(call.scoped)
             if leads:
                 leading = True
                 flight.awaited()
-                task = asyncio.create_task(self._lead_async(call, flight))
+                flight.loop = asyncio.get_running_loop()
+                task = asyncio.create_task(self._lead_async(call, flight, until))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
             wait = None if leading else max(until - self._tiers.invocation.now(), 0.0)
@@ -109,26 +121,18 @@ class SingleFlight:
                 return await self._driver.drive_async(self._out_of_time(call))
             except Abandoned:
                 continue
-            return result if leads else self._shared_with_waiter(call, result)
+            return result if leads else await self._driver.drive_async(_own(call, result))
 
-    async def _lead_async(self, call: Call, flight: Flight[Result[Any]]) -> None:
+    async def _lead_async(self, call: Call, flight: Flight[Result[Any]], until: float) -> None:
         try:
             with self._flights.loading(call.scoped):
-                result = await self._driver.drive_async(self._steps(call))
+                result = await self._driver.drive_async(self._steps(call, until))
         except BaseException as error:
             self._flights.fail(call.scoped, flight, error)
             if not isinstance(error, Exception):
                 raise
         else:
             self._flights.land(call.scoped, flight, result)
-
-    def _shared_with_waiter(self, call: Call, result: Result[Any]) -> Result[Any]:
-        """Give a waiter a value of its own: nothing that can be changed has two owners."""
-        try:
-            body = call.packing.pack(result.value).body
-        except SekaliError:
-            return self._driver.drive(_through(call))
-        return replace(result, value=call.packing.decode(body))
 
     def _out_of_time(self, call: Call) -> Steps:
         seen = self._tiers.local.look(call.scoped)
@@ -186,6 +190,23 @@ class SingleFlight:
                     self._flights.fail(call.scoped, flight, failure)
         found.update({key: result.value for key, result in results.items()})
         return busy
+
+
+def _own(call: Call, result: Result[Any]) -> Steps:
+    """Give a waiter a value of its own: nothing that can be changed has two owners."""
+    try:
+        value = call.packing.decode(call.packing.pack(result.value).body)
+    except SekaliError:
+        return (yield from _through(call))
+    return replace(result, value=value)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    """Return the loop that this thread is in the middle of, if it is."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 def _through(call: Call) -> Steps:

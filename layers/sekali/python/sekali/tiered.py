@@ -27,13 +27,12 @@ import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
-from sekali.calls import Call, Level, Result, Tiers
+from sekali.calls import Level, Result, Tiers, call_of, tags_of, texts_of
 from sekali.driving import Driver
-from sekali.errors import LoadTimeout, SettingInvalid
+from sekali.errors import LoadTimeout
 from sekali.explaining import Explanation, explain
 from sekali.hits import GetOrLoad, Hits
 from sekali.keys import CACHE_NAME
-from sekali.lifetimes import Lifetime
 from sekali.local import MISSING, PLAIN_PREFIX
 from sekali.packing import PLAIN
 from sekali.reading import Reading
@@ -122,7 +121,7 @@ class Tiered:
         level: Level | None = None,
         **options: Any,  # Any: the options of `look_up`, which checks them
     ) -> T:
-        call = self._call(key, loader, level=level, **options)
+        call = call_of(key, loader, level=level, **options)
         found = self._hit(key, level)
         if found is not MISSING:
             return cast("T", found)
@@ -165,12 +164,13 @@ class Tiered:
             packing: codec, fingerprint, compression and limits.
 
         Raises:
-            SettingInvalid: a TTL is negative.
+            KeyInvalid: the key or a tag is no text that can be used.
+            SettingInvalid: a TTL is negative, or a word is none of those above.
             LoadTimeout: the bound was reached and `on_timeout` is `raise`, or too many loads run
                 while the shared cache is away.
             Exception: whatever the loader raised, where no stale value may be served.
         """
-        call = self._call(
+        call = call_of(
             key,
             loader,
             ttl_seconds=ttl_seconds,
@@ -203,7 +203,7 @@ class Tiered:
         found = self._hit(key, level)
         if found is not MISSING:
             return cast("T", found)
-        call = self._call(key, loader, level=level, **options)._replace(refresh="now")
+        call = call_of(key, loader, level=level, **options)._replace(refresh="now")
         result = await self._flying.look_up_async(call)
         return cast("T", result.value)
 
@@ -220,12 +220,12 @@ class Tiered:
         One flush claims them, one fills them. Keys that another caller computes are waited for. A
         key that the loader leaves out is left out here too, and not stored.
         """
-        wanted = list(dict.fromkeys(keys))
+        wanted = texts_of("key", keys)
 
         def alone(key: str) -> Callable[[], T]:
             return lambda: loader([key])[key]
 
-        calls = {key: self._call(key, alone(key), level=level, **options) for key in wanted}
+        calls = {key: call_of(key, alone(key), level=level, **options) for key in wanted}
         found: dict[str, Any] = {}  # Any: whatever the caller caches
         for key in wanted:
             value = self._hit(key, level)
@@ -233,9 +233,11 @@ class Tiered:
                 found[key] = value
         missing = [call for key, call in calls.items() if key not in found]
         waiting = self._flying.load_many(missing, loader, found)
+        # One bound for all of them, as for one.
+        until = self._flying.until(calls[waiting[0]]) if waiting else None
         for key in waiting:
             try:
-                found[key] = self._flying.look_up(calls[key]).value
+                found[key] = self._flying.look_up(calls[key], until=until).value
             except KeyError as error:
                 if error.args != (key,):
                     raise
@@ -263,7 +265,7 @@ class Tiered:
     ) -> dict[str, Any]:  # Any: whatever is cached
         """Return the values that either tier has, in one flush; what is missing is left out."""
         calls = [
-            self._call(key, _no_loader, level=level, packing=packing) for key in dict.fromkeys(keys)
+            call_of(key, _no_loader, level=level, packing=packing) for key in texts_of("key", keys)
         ]
         steps = Reading(self._tiers, calls, due=self._is_due()).steps()
         return {key: result.value for key, result in self._driver.drive(steps).items()}
@@ -285,7 +287,7 @@ class Tiered:
         Raises:
             SharedUnavailable: the shared tier did not answer; what it holds is not known.
         """
-        call = self._call(key, _no_loader, ttl_seconds=ttl_seconds, **options)
+        call = call_of(key, _no_loader, ttl_seconds=ttl_seconds, **options)
         loading = self._flights.inside(call.scoped)
         return self._driver.drive(set_value(self._tiers, call, value, patient=not loading))
 
@@ -305,9 +307,8 @@ class Tiered:
         Raises:
             SharedUnavailable: the shared cache did not take it within the time; do it again.
         """
-        scoped = [(job, key) for key in ([keys] if isinstance(keys, str) else keys)]
-        marked = [tags] if isinstance(tags, str) else list(tags)
-        self._driver.drive(invalidate(self._tiers, scoped, marked))
+        scoped = [(job, key) for key in texts_of("key", keys)]
+        self._driver.drive(invalidate(self._tiers, scoped, tags_of(tags)))
 
     def explain(self, key: str, *, packing: Packing = PLAIN, job: str = CACHE_NAME) -> Explanation:
         """Return what both tiers hold of `key` and who computes it; nothing is changed.
@@ -317,7 +318,7 @@ class Tiered:
             packing: how the value was packed; another one shows as unreadable.
             job: name of a job.
         """
-        call = self._call(key, _no_loader, packing=packing)._replace(scoped=f"{job}/{key}")
+        call = call_of(key, _no_loader, packing=packing)._replace(scoped=f"{job}/{key}")
         return self._driver.drive(explain(self._tiers, call))
 
     def is_over(self, seconds: float) -> bool:
@@ -332,34 +333,6 @@ class Tiered:
             self._tiers.emit(events.CacheRead(source="local", name=CACHE_NAME, count=hits))
 
     # One key, in this process.
-
-    def _call(
-        self,
-        key: str,
-        loader: Callable[[], Any],  # Any: whatever the caller caches
-        *,
-        tags: Sequence[str] = (),
-        level: Level | None = None,
-        refresh: Literal["now", "end"] = "now",
-        wait_seconds: float | None = None,
-        on_timeout: Literal["load", "raise"] = "load",
-        packing: Packing = PLAIN,
-        **lengths: float | None,
-    ) -> Call:
-        if wait_seconds is not None and not wait_seconds >= 0:
-            raise SettingInvalid("wait_seconds", "must be 0 or more", str(wait_seconds))
-        return Call(
-            key=key,
-            scoped=PLAIN_PREFIX + key,
-            loader=loader,
-            lifetime=Lifetime.checked(**lengths),
-            tags=(tags,) if isinstance(tags, str) else tuple(dict.fromkeys(tags)),
-            packing=packing,
-            level=level or "per_invocation",
-            wait_seconds=wait_seconds,
-            on_timeout=on_timeout,
-            refresh=refresh,
-        )
 
     def _is_due(self) -> bool:
         """Tell whether the log's tail was not read since this invocation began."""
