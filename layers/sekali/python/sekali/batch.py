@@ -32,11 +32,13 @@ from sekali.message import decode
 from sekali.offloaded import OffloadedPayload, hash_of, whole
 from sekali.settling import defer, delete, encode_error, give_back, mismatch_verdict
 from sekali.telemetry import events
+from sekali.telemetry.spans import RECORD
 from sekali.waves import fifo_waves, standard_waves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from sekali.drawing import Drawing
     from sekali.invocation import Invocation
     from sekali.jobs import JobSpec
     from sekali.warm import Container
@@ -62,6 +64,7 @@ class Batch:
         run: Callable[[Sequence[Item], Callable[[Item], None]], None],
         perform: Callable[[Item], None],
         unwrap: Unwrap,
+        drawing: Drawing,
     ) -> None:
         """Keep what the steps need.
 
@@ -72,6 +75,7 @@ class Batch:
             run: calls its second argument for each item, in order (Powertools' batch utility).
             perform: takes one runnable item through the idempotency layer to its ending.
             unwrap: the wrappings that are taken off around bodies.
+            drawing: what times the steps, and draws them where the batch is traced.
         """
         self._container = container
         self._specs = specs
@@ -79,9 +83,10 @@ class Batch:
         self._run_items = run
         self._perform = perform
         self._unwrap = unwrap
+        self._drawing = drawing
         self._degraded = Degraded(container, invocation)
         self._claiming = Claiming(container, invocation, self._degraded)
-        self._concluding = Concluding(container, invocation, self._claiming)
+        self._concluding = Concluding(container, invocation, self._claiming, drawing)
         self._items: list[Item] = []
         self._texts: dict[str, object] = {}
         self._ended = Ended(
@@ -96,10 +101,12 @@ class Batch:
         """Take `records` to their verdicts and return the items, one per record, in order."""
         first: dict[tuple[str, str, str], Item] = {}
         self._items = [self._decode(raw, first) for raw in records]
+        self._drawing.begin(self._items)
         waves = fifo_waves if self._container.settings.fifo else standard_waves
         try:
             for wave in waves(self._items):
-                self._claiming.claim(wave)
+                with self._drawing.step("claim", wave):
+                    self._claiming.claim(wave)
                 if any(item.lease for item in wave):
                     self._invocation.heartbeat.start()
                 self._ask_table(wave)
@@ -184,18 +191,20 @@ class Batch:
         deadline = self._invocation.monotonic_deadline()
         doomed = [item for item in wave if item.verdict and item.verdict.fate == "dead_letter"]
         if doomed:
-            durable.look(doomed, deadline=deadline)
+            with self._drawing.step("ask", doomed):
+                durable.look(doomed, deadline=deadline)
         doubtful = [item for item in wave if self._has_reason_to_ask(item)]
         if not doubtful:
             return
         durably = self._container.settings.durable_mode == "durable"
         asked = [item for item in doubtful if item.never_twice or not durably]
-        if asked:
-            durable.ask(asked, deadline=deadline)
         claimed = [item for item in doubtful if item not in asked]
-        if claimed:
-            remaining = self._invocation.remaining_seconds()
-            durable.claim(claimed, remaining_seconds=remaining, deadline=deadline)
+        with self._drawing.step("ask", doubtful):
+            if asked:
+                durable.ask(asked, deadline=deadline)
+            if claimed:
+                remaining = self._invocation.remaining_seconds()
+                durable.claim(claimed, remaining_seconds=remaining, deadline=deadline)
 
     def _has_reason_to_ask(self, item: Item) -> bool:
         answer = item.answer
@@ -234,9 +243,11 @@ class Batch:
         self._ended.body_starts()
         if item.lease is not None:
             item.lease.started = True
+        record = RECORD.set(item)
         try:
             self._perform(item)
         finally:
+            RECORD.reset(record)
             item.run_seconds = self._invocation.now() - began
             self._container.durations.add(item.name, item.run_seconds)
             self._bodies += 1

@@ -45,7 +45,7 @@ def cache(context: Any = None, *, service: str = "cache") -> Iterator[Tiered]:
     def observe(settings: Settings) -> Sequence[Hook]:
         from sekali.telemetry.observing import observers
 
-        return observers(settings.service or service)
+        return observers(settings, service)
 
     here = warm.container(observe)
     remaining = getattr(context, "get_remaining_time_in_millis", None)
@@ -62,7 +62,8 @@ def cache(context: Any = None, *, service: str = "cache") -> Iterator[Tiered]:
         here.cache = None
         CURRENT.reset(current)
         invocation.heartbeat.stop()
-        here.emit(events.InvocationEnded())
+        left = max(invocation.remaining_seconds(), 0.0)
+        here.emit(events.InvocationEnded(remaining_seconds=left))
 
 
 def current_cache(observe: Callable[[Settings], Sequence[Hook]] | None = None) -> Tiered:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from sekali.answers import FinishAnswer, Lease, Outcome
     from sekali.claiming import Claiming
+    from sekali.drawing import Drawing
+    from sekali.durable import Durable
     from sekali.invocation import Invocation
     from sekali.items import Item
     from sekali.scripts import Command
@@ -46,8 +48,15 @@ RECORDED_PATIENCE_SECONDS = 2.0
 class Concluding:
     """Steps 5 and 6 of one batch."""
 
-    def __init__(self, container: Container, invocation: Invocation, claiming: Claiming) -> None:
+    def __init__(
+        self,
+        container: Container,
+        invocation: Invocation,
+        claiming: Claiming,
+        drawing: Drawing,
+    ) -> None:
         """Keep the container, the invocation, and the claiming that knows each item's terms."""
+        self._drawing = drawing
         self._container = container
         self._invocation = invocation
         self._claiming = claiming
@@ -75,6 +84,12 @@ class Concluding:
             for item in items
             if item.ending and item.ending.outcome in "DSX" and not item.ending.recorded
         ]
+        if lasting:
+            with self._drawing.step("store", lasting):
+                self._write(durable, lasting)
+
+    def _write(self, durable: Durable, lasting: list[Item]) -> None:
+        """Record outcomes until the table has told of each, or the time is over."""
         pause = RETRY_PAUSE_SECONDS
         while lasting:
             lasting = durable.record(lasting, deadline=self._invocation.monotonic_deadline())
@@ -148,11 +163,9 @@ class Concluding:
         marks = Marks(coherence, items)
         leases = [item.lease for item in items if item.lease is not None]
         first = [*map(claims.finish, ends), *news]
-        replies = self._flush(
-            [*first, *marks.commands, *self._container.run_commands()],
-            leases,
-            recorded=all(end.recorded for end in ends),
-        )
+        commands = [*first, *marks.commands, *self._container.run_commands()]
+        with self._drawing.step("finish", items):
+            replies = self._flush(commands, leases, recorded=all(end.recorded for end in ends))
         if replies:
             marks.learn(replies[len(first) : len(first) + len(marks.commands)])
             now = self._invocation.now()

@@ -68,7 +68,8 @@ FIELDS: Final = (
     Field(
         "trace",
         "text",
-        "An X-Ray header, for copies; a sender sets the system attribute AWSTraceHeader instead.",
+        "Where it comes from, for copies: an X-Ray header or a W3C traceparent; a sender sets the "
+        "attribute AWSTraceHeader or traceparent instead.",
         writer="library",
     ),
     Field("first_sent", "seconds", "Unix seconds of the original's send.", writer="library"),

@@ -10,8 +10,10 @@ A copy that was not acknowledged leaves its original to return by itself, when i
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from sekali.drawing import Drawing
 from sekali.items import Verdict
 from sekali.outbox import MAX_DELAY_SECONDS, Letter
 from sekali.outgoing import MAX_MESSAGE_BYTES, dead_letter, delayed_copy
@@ -20,7 +22,7 @@ from sekali.telemetry import events
 from sekali.waves import BEHIND, group_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from sekali.invocation import Invocation
     from sekali.items import Item
@@ -45,9 +47,11 @@ class Departures:
         container: Container,
         invocation: Invocation,
         *,
+        drawing: Drawing | None = None,
         uniform: Callable[[float, float], float] | None = None,
     ) -> None:
         """Keep the container, whose outbox sends and whose chance jitters, and the invocation."""
+        self._drawing = drawing or Drawing(container, invocation)
         self._container = container
         self._invocation = invocation
         self._emit = container.emit
@@ -59,8 +63,7 @@ class Departures:
         for item in items:
             self._bound_age(item)
         letters = {item.message_id: self._written(item) for item in items}
-        owed = [letter for letter in letters.values() if letter is not None]
-        acknowledged = self._container.outbox.send(owed, in_time=self._has_time) if owed else set()
+        acknowledged = self._send(items, letters)
         returning = {
             item.message_id
             for item in items
@@ -70,6 +73,14 @@ class Departures:
         for item in items:
             self._tell(item, returned=item.message_id in returning)
         return returning
+
+    def _send(self, items: Sequence[Item], letters: Mapping[str, Letter | None]) -> set[str]:
+        owed = [letter for letter in letters.values() if letter is not None]
+        if not owed:
+            return set()
+        senders = [item for item in items if letters[item.message_id] is not None]
+        with self._drawing.step("send", senders):
+            return self._container.outbox.send(owed, in_time=self._has_time)
 
     def _hide(self, items: Sequence[Item]) -> None:
         """Set the delay of FIFO messages that are deferred: a copy would leave their order.
@@ -141,15 +152,17 @@ class Departures:
                 error=verdict.error,
                 attempts=verdict.attempts if verdict.attempts is not None else item.attempt or None,
                 fence=max(verdict.fence, lease_fence),
+                trace=item.trace,
             ),
-            trace=item.message.trace if item.message else None,
+            trace=item.trace,
             group=(group or "sekali") if self._container.settings.fifo else None,
         )
 
     def _copy(self, item: Item, verdict: Verdict) -> Letter | None:
         if item.message is None or self._container.settings.fifo:
             return None
-        copy = delayed_copy(item.message, deferrals=item.message.deferrals + 1)
+        message = replace(item.message, trace=item.trace)
+        copy = delayed_copy(message, deferrals=message.deferrals + 1)
         if copy.size_bytes > MAX_MESSAGE_BYTES:
             item.verdict = give_back("copy_too_large")
             return None
@@ -158,7 +171,7 @@ class Departures:
             queue_url=self._queues.queue_url,
             outgoing=copy,
             delay_seconds=self._delay_seconds(verdict.seconds, item.message.deferrals),
-            trace=item.message.trace,
+            trace=item.trace,
         )
 
     def _delay_seconds(self, needed: float, deferrals: int) -> float:
@@ -177,7 +190,10 @@ class Departures:
             )
         if verdict.reason == "retry":
             self._emit(events.Retried(name=item.name, attempt=item.attempt, error="retry"))
-        self._emit(self._settled(item, verdict, returned=returned))
+        settled = self._settled(item, verdict, returned=returned)
+        self._emit(settled)
+        if self._drawing.batch is not None:
+            self._drawing.batch.end(item, settled)
 
     def _settled(self, item: Item, verdict: Verdict, *, returned: bool) -> events.RecordSettled:
         now, message = self._container.clock.wall(), item.message
@@ -190,12 +206,21 @@ class Departures:
             attempt=item.attempt,
             fence=item.lease.fence if item.lease else verdict.fence,
             source=item.source,
+            deferrals=message.deferrals if message else 0,
+            receives=message.receive_count if message else 1,
             queue_seconds=max(waited - self._invocation.elapsed_seconds(), 0.0),
             run_seconds=item.run_seconds,
+            took=(
+                item.claim_seconds,
+                item.load_seconds,
+                item.wait_seconds,
+                item.store_seconds,
+                item.finish_seconds,
+            ),
             latency_seconds=waited,
             retries=max(item.attempt - 1, 0),
             reason=verdict.reason,
-            trace=message.trace if message else None,
+            trace=item.trace,
         )
 
 

@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sekali.errors import LoadTimeout
 from sekali.leases import LOADING, HeldLease
 from sekali.steps import WAIT_SHARE, Flush, Pause, Run
+from sekali.telemetry.spans import note_load, note_wait
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Iterator
 
-    from sekali.answers import Lease
     from sekali.flights import Gate
     from sekali.invocation import Invocation
     from sekali.shared import Shared
     from sekali.steps import Step
+    from sekali.telemetry.spans import Spans
 
 T = TypeVar("T")
 
@@ -33,8 +34,14 @@ _GATE_PAUSE_SECONDS: Final = 0.02
 class Driver:
     """Do steps within one invocation's time."""
 
-    def __init__(self, shared: Shared, invocation: Invocation, gate: Gate) -> None:
-        """Keep the door to the shared cache, the time, and the limit on unshared loads."""
+    def __init__(
+        self, shared: Shared, invocation: Invocation, gate: Gate, spans: Spans | None = None
+    ) -> None:
+        """Keep the door to the shared cache, the time, and the limit on unshared loads.
+
+        `spans` draws each load, None where nothing is traced.
+        """
+        self._spans = spans
         self._shared = shared
         self._invocation = invocation
         self._gate = gate
@@ -79,15 +86,17 @@ class Driver:
             case Flush():
                 return self.flush(step)
             case Pause(seconds=seconds):
+                note_wait(seconds)
                 return self._invocation.pause(seconds)
-            case Run(loader=loader, gated=False, lease=lease):
-                with self._holding(lease):
+            case Run(loader=loader, gated=False):
+                with self._loading(step):
                     return _called_here(loader)
             case Run(loader=loader):
                 if not self._gate.enter(self._gate_seconds()):
                     raise LoadTimeout("(any key: too many loads at once)", self._gate_seconds())
                 try:
-                    return _called_here(loader)
+                    with self._loading(step):
+                        return _called_here(loader)
                 finally:
                     self._gate.leave()
 
@@ -96,26 +105,31 @@ class Driver:
             case Flush():
                 return await asyncio.to_thread(self.flush, step)
             case Pause(seconds=seconds):
+                note_wait(seconds)
                 return await asyncio.sleep(seconds)
-            case Run(loader=loader, gated=False, lease=lease):
-                with self._holding(lease):
+            case Run(loader=loader, gated=False):
+                with self._loading(step):
                     return await _called(loader)
             case Run(loader=loader):
                 await self._enter_gate()
                 try:
-                    return await _called(loader)
+                    with self._loading(step):
+                        return await _called(loader)
                 finally:
                     self._gate.leave()
 
     @contextmanager
-    def _holding(self, lease: Lease | None) -> Iterator[None]:
-        """Let `load_lease` answer with the lease of this load."""
-        held = None if lease is None else HeldLease(lease, self._invocation, self._shared)
+    def _loading(self, run: Run) -> Iterator[None]:
+        """Let `load_lease` answer with the lease of this load; time it, and draw it if traced."""
+        held = None if run.lease is None else HeldLease(run.lease, self._invocation, self._shared)
         token = LOADING.set(held)
+        began = self._invocation.now()
         try:
-            yield
+            with self._spans.load(run.key) if self._spans is not None else nullcontext():
+                yield
         finally:
             LOADING.reset(token)
+            note_load(self._invocation.now() - began)
 
     async def _enter_gate(self) -> None:
         until = self._invocation.now() + self._gate_seconds()

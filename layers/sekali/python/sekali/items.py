@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from sekali.message import attribute_text
+from sekali.telemetry.trace_context import TRACEPARENT
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -66,6 +69,10 @@ class Item:
     marks of its tags as they were when it was claimed, None where one is not known. `rearm`,
     `redelivered` and `first_sent` speak for the repeats of the id in this batch too: the fence of a
     redriven dead letter, whether any was delivered before, and the unix time of the oldest.
+
+    `trace` is where it comes from, `span` what a tracing library draws it with. Of the seconds,
+    those of claim, store and finish are of the pipelines that it shared with others; its body's own
+    are the run, and within it the loads and the waits for other loaders.
     """
 
     raw: Mapping[str, Any]  # Any: one record of a Lambda event
@@ -88,7 +95,14 @@ class Item:
     verdict: Verdict | None = None
     source: str = ""
     attempt: int = 0
+    trace: str | None = None
+    span: Any = None  # Any: of whichever library draws (see `telemetry.spans`)
+    claim_seconds: float = 0.0
     run_seconds: float = 0.0
+    load_seconds: float = 0.0
+    wait_seconds: float = 0.0
+    store_seconds: float = 0.0
+    finish_seconds: float = 0.0
 
     @property
     def lease(self) -> Lease | None:
@@ -99,6 +113,13 @@ class Item:
     def scoped_key(self) -> str:
         """Return the key with its job's name: what the tiers and the log know it by."""
         return f"{self.name}/{self.key}"
+
+    @property
+    def traceparent(self) -> str | None:
+        """Return the trace that stands beside the message in W3C's form, if any."""
+        if self.message is None:
+            return None
+        return attribute_text(self.message.attributes, TRACEPARENT)
 
     def absorb(self, repeat: Item) -> None:
         """Speak for a repeat of the same id, which will not be claimed."""

@@ -43,6 +43,7 @@ from sekali.steps import (
     old_of,
 )
 from sekali.telemetry import events
+from sekali.tracebacks import without_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -259,7 +260,7 @@ class Loading:
         passage.begin(lease)
         began = tiers.invocation.now()
         try:
-            returned = yield Run(call.loader, lease=lease)
+            returned = yield Run(call.loader, lease=lease, key=call.key)
             # The lease is renewed until its finish is sent.
             seconds = tiers.invocation.now() - began
             loaded = returned if isinstance(returned, Loaded) else Loaded(returned)
@@ -269,7 +270,7 @@ class Loading:
         except BaseException as error:
             yield from self._give_back(lease, error)
             if isinstance(error, Exception) and (old := self._usable()) is not None:
-                _log.warning("loading %s failed, a stale value is served", call.key, exc_info=error)
+                _tell_failed(call.key, error)
                 tiers.local.hush(call.scoped, QUIET_SECONDS)
                 return self._answer(old)
             raise
@@ -323,11 +324,11 @@ class Loading:
         drops = tiers.local.drops
         began = tiers.invocation.now()
         try:
-            returned = yield Run(call.loader, gated=True)
+            returned = yield Run(call.loader, gated=True, key=call.key)
         except Exception as failure:
             if (usable := self._usable()) is None:
                 raise
-            _log.warning("loading %s failed, a stale value is served", call.key, exc_info=failure)
+            _tell_failed(call.key, failure)
             tiers.local.hush(call.scoped, QUIET_SECONDS)
             return self._answer(usable)
         loaded = returned if isinstance(returned, Loaded) else Loaded(returned)
@@ -357,3 +358,7 @@ class Loading:
         source = old.source if fresh else "stale"
         self._tiers.emit(events.CacheRead(source=source, name=CACHE_NAME, key=self._call.key))
         return Result(old.value, source, old.age_seconds)
+
+
+def _tell_failed(key: str, error: BaseException) -> None:
+    _log.warning("loading %s failed, a stale value is served:\n%s", key, without_text(error))

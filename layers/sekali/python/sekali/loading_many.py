@@ -106,7 +106,7 @@ class LoadingMany:
         began = self._tiers.invocation.now()
         heartbeat = self._tiers.invocation.heartbeat
         try:
-            returned = yield Run(lambda: self._loader(list(passages)))
+            returned = yield Run(lambda: self._loader(list(passages)), key=next(iter(passages)))
             seconds = self._tiers.invocation.now() - began
             loaded = _loaded(returned, passages)
             yield from self._fill(passages, leases, loaded, seconds)
@@ -172,7 +172,9 @@ class LoadingMany:
     def _without_shared(self, error: SharedUnavailable) -> Generator[Step, Any, Found]:
         _log.warning("loading %d keys without the shared tier: %s", len(self._calls), error)
         drops = self._tiers.local.drops
-        returned = yield Run(lambda: self._loader(list(self._calls)), gated=True)
+        returned = yield Run(
+            lambda: self._loader(list(self._calls)), gated=True, key=next(iter(self._calls))
+        )
         loaded = _loaded(returned, self._calls)
         for key, one in loaded.items():
             Passage(self._tiers, self._calls[key]).keep_unshared(one, drops=drops)

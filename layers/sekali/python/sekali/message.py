@@ -38,6 +38,7 @@ from sekali.contract import (
 )
 from sekali.errors import MessageInvalid
 from sekali.offloaded import OffloadedPayload, PayloadSource
+from sekali.telemetry.trace_context import TRACEPARENT
 from sekali.wrappings import Inner, Unwrap, Wrapping, rewrapped, unwrapped
 
 _NOTHING: Mapping[str, object] = {}
@@ -155,6 +156,8 @@ def decode(
         said_first = read_seconds(envelope, "first_sent")
     deferrals = read_count(envelope, "deferrals", default=0)
     trace = read_optional_text(envelope, "trace") or system.get("AWSTraceHeader")
+    if trace is None and TRACEPARENT in attributes:
+        trace = attribute_text(attributes, TRACEPARENT)
     return Message(
         id=derive_id(name, payload) if given_id is None else given_id,
         name=name,
@@ -246,7 +249,7 @@ def _name(
     if "sekali" in envelope:
         name = envelope.get("name")
     else:
-        name = _string_value(attributes, JOB_ATTRIBUTE)
+        name = attribute_text(attributes, JOB_ATTRIBUTE)
     if name is None:
         name = inner.job() or default_job
     if name is None:
@@ -267,7 +270,7 @@ def _given_id(
         if given is None:
             raise MessageInvalid("missing_field", "id", "must be text", None)
     else:
-        given = _string_value(attributes, ID_ATTRIBUTE) or event_id
+        given = attribute_text(attributes, ID_ATTRIBUTE) or event_id
         if given is None and not body:
             rule = f"must have a field, or the message the attribute {ID_ATTRIBUTE}"
             raise MessageInvalid("empty", "body", rule, "{}")
@@ -277,7 +280,7 @@ def _given_id(
 
 
 def _fence(attributes: Mapping[str, object]) -> int:
-    text = _string_value(attributes, FENCE_ATTRIBUTE)
+    text = attribute_text(attributes, FENCE_ATTRIBUTE)
     if text is None:
         return 0
     if not re.fullmatch("[0-9]{1,16}", text, re.ASCII):
@@ -286,7 +289,7 @@ def _fence(attributes: Mapping[str, object]) -> int:
 
 
 def _first_seen(attributes: Mapping[str, object]) -> float | None:
-    text = _string_value(attributes, FIRST_SEEN_ATTRIBUTE)
+    text = attribute_text(attributes, FIRST_SEEN_ATTRIBUTE)
     if text is None:
         return None
     try:
@@ -313,5 +316,6 @@ def optional_text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def _string_value(attributes: Mapping[str, object], name: str) -> str | None:
+def attribute_text(attributes: Mapping[str, object], name: str) -> str | None:
+    """Return the text of a message attribute, None where there is none."""
     return optional_text(as_mapping(attributes.get(name)).get("stringValue"))

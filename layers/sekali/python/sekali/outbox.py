@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sekali.outgoing import MAX_ENTRIES, batches, entry
+from sekali.telemetry.trace_context import xray_header_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -112,5 +113,5 @@ def _entry(index: int, letter: Letter) -> dict[str, object]:
         delay_seconds=0 if letter.group is not None else delay_seconds,
         group=letter.group,
         deduplication=None if letter.group is None else letter.message_id,
-        trace=letter.trace,
+        trace=xray_header_of(letter.trace),
     )

@@ -20,6 +20,7 @@ from sekali.message import Message, decode, derive_id, encode
 from sekali.outgoing import MAX_MESSAGE_BYTES, Outgoing
 from sekali.payloads import plain
 from sekali.sending import Prepared, Progress, Request, Sender, Sent
+from sekali.telemetry.sent_traces import chosen_traces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from sekali.payloads import Payload
     from sekali.results import Wait
     from sekali.store import Service, Store
+    from sekali.telemetry.sent_traces import Tracing
 
 OFFLOAD_ABOVE_BYTES: Final = 256 * 1024
 """Lambda takes 6 MB of messages at a time: ten of this size still fit, with room."""
@@ -60,6 +62,7 @@ class Producer:
         table_name: str | None = None,
         offload_above_bytes: int = OFFLOAD_ABOVE_BYTES,
         client_factory: Callable[[Service], Any] | None = None,  # Any: boto3's run-time classes
+        tracing: Tracing | None = None,
         clock: Clock | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -73,11 +76,14 @@ class Producer:
             table_name: the worker's table of results, for `wait`.
             offload_above_bytes: size of a message above which its payload goes into the bucket.
             client_factory: makes the other clients, and this one where none was given.
+            tracing: whose trace goes along with each message: `xray`, `opentelemetry` or `off`;
+                None is SEKALI_TRACING, which is X-Ray where it is not set.
             clock: tells the time.
             sleep: pauses between repeats.
 
         Raises:
-            SettingInvalid: `offload_above_bytes` is more than a message may have.
+            SettingInvalid: `offload_above_bytes` is more than a message may have, or `tracing` is
+                none of these.
         """
         if not 0 <= offload_above_bytes <= MAX_MESSAGE_BYTES:
             rule = f"must be between 0 and {MAX_MESSAGE_BYTES}"
@@ -93,7 +99,11 @@ class Producer:
         if client is not None:
             self._clients["sqs"] = client
         self._sender = Sender(
-            queue_url, lambda: self._client("sqs"), clock=self._clock, sleep=sleep
+            queue_url,
+            lambda: self._client("sqs"),
+            clock=self._clock,
+            sleep=sleep,
+            traces=chosen_traces(tracing),
         )
         self._payloads = self._new_payloads()
         self._store: Store | None = None
@@ -118,7 +128,7 @@ class Producer:
             key: what is computed; None leaves it to the job's own rule.
             delay_seconds: how long nobody sees it, up to 900; 0 on a FIFO queue.
             group: message group of a FIFO queue, tenant of a fair one.
-            trace: an X-Ray header; None is that of the running Lambda function, if any.
+            trace: an X-Ray header or a W3C traceparent; None is the running trace, if any.
 
         Raises:
             MessageInvalid: the job breaks the message contract; nothing was sent.

@@ -109,7 +109,7 @@ class Recovery:
             return self._hooks
         from sekali.telemetry.observing import observers
 
-        return observers(settings.service or self.service)
+        return observers(settings, self.service)
 
     def _revoke(
         self, container: Container, leaks: Leaks, found: Sequence[Holding]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sekali.errors import LoadTimeout
 from sekali.loading import Loading
+from sekali.tracebacks import without_text
 
 if TYPE_CHECKING:
     from sekali.calls import Call, Tiers
@@ -71,6 +72,10 @@ class Refreshes:
             driver.drive(passage.refresh(seen.fence if seen else 0))
         except LoadTimeout:
             _log.debug("somebody else refreshes %s", call.key)
-        except Exception:  # noqa: BLE001 - one record's edge: a refresh that nobody waits for
+        except Exception as error:  # noqa: BLE001 - an edge: a refresh that nobody waits for
             # The value is still good; the next caller who finds it due tries again.
-            _log.exception("refreshing %s at the end of the invocation failed", call.key)
+            _log.error(
+                "refreshing %s at the end of the invocation failed:\n%s",
+                call.key,
+                without_text(error),
+            )

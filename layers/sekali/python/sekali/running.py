@@ -29,12 +29,15 @@ from sekali.errors import LeaseLost, ResultUnencodable, SekaliError
 from sekali.jobs import Job
 from sekali.leases import HeldLease
 from sekali.settling import encode_error
+from sekali.tracebacks import without_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from sekali.drawing import Drawing
     from sekali.invocation import Invocation
     from sekali.items import Item
+    from sekali.telemetry.spans import BatchSpans
     from sekali.tiered import Tiered
     from sekali.warm import Container
 
@@ -63,9 +66,15 @@ class Running:
     """One record on its way through Powertools: the layer tells it how its body ended."""
 
     def __init__(
-        self, item: Item, container: Container, invocation: Invocation, cache: Tiered
+        self,
+        item: Item,
+        container: Container,
+        invocation: Invocation,
+        cache: Tiered,
+        drawing: Drawing,
     ) -> None:
         self._item = item
+        self._drawing = drawing
         self._invocation = invocation
         self._container = container
         self._cache = cache
@@ -103,12 +112,15 @@ class Running:
             payload=dict(message.payload),
             attempt=item.attempt,
             deferrals=message.deferrals,
-            trace=message.trace,
+            trace=item.trace,
             lease=self._held(),
             cache=self._cache,
             remaining_seconds=self._invocation.remaining_seconds,
         )
         try:
+            drawn = self._drawing.batch
+            if drawn is not None:
+                return codec.encode(self._drawn(drawn, item.spec.function, job), job=item.name)
             result = item.spec.function(job)
             if inspect.iscoroutine(result):
                 result = self._container.loop.run(result)
@@ -118,6 +130,11 @@ class Running:
             # Powertools would leave the batch without an outcome, and every other record with it.
             raise BodyExited(f"the job raised {error!r}") from error
         return codec.encode(result, job=item.name)
+
+    def _drawn(self, batch: BatchSpans, function: Callable[[Job], object], job: Job) -> object:
+        with batch.body(self._item):
+            result = function(job)
+            return self._container.loop.run(result) if inspect.iscoroutine(result) else result
 
     def _held(self) -> HeldLease:
         item, shared = self._item, self._container.shared
@@ -149,7 +166,10 @@ class Running:
     def fail(self, error: Exception) -> None:
         """Keep the error for the flush: permanent, or to be tried again."""
         item = self._item
-        _log.warning("job %s failed: %s", item.name, type(error).__name__, exc_info=error)
+        if self._container.settings.log_error_text:
+            _log.warning("job %s failed", item.name, exc_info=error)
+        else:
+            _log.warning("job %s failed:\n%s", item.name, without_text(error))
         if item.spec is not None and item.spec.is_permanent(error):
             item.end("X", result=encode_error("permanent", error))
         elif isinstance(error, LeaseLost):

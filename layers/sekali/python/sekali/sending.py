@@ -7,12 +7,13 @@ arrived, it is sent again.
 from __future__ import annotations
 
 import hashlib
-import os
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sekali.outgoing import Outgoing, batches, entry
+from sekali.outgoing import MAX_MESSAGE_BYTES, Outgoing, batches, entry
+from sekali.telemetry.sent_traces import origin_of
+from sekali.telemetry.trace_context import TRACEPARENT, TRACESTATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,10 +22,13 @@ if TYPE_CHECKING:
 
     from sekali.clock import Clock
     from sekali.payloads import Payload
+    from sekali.telemetry.sent_traces import SentTraces
 
 _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 5.0
 _CLIENT_ERROR = 4
+_TRACE_BYTES = 640
+"""What a traceparent and the longest tracestate add to a message, beside its own size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,11 +68,12 @@ class Sent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """One request that was found to be a message."""
+    """One request that was found to be a message; `trace` is the X-Ray header that it carries."""
 
     request: Request
     job_id: str
     outgoing: Outgoing
+    trace: str | None = None
 
 
 class _Failure(NamedTuple):
@@ -104,8 +109,13 @@ class Sender:
         *,
         clock: Clock,
         sleep: Callable[[float], None],
+        traces: SentTraces,
     ) -> None:
-        """Name the queue; nothing is connected before the first message."""
+        """Name the queue; nothing is connected before the first message.
+
+        `traces` tells what a message carries of its sender's trace.
+        """
+        self._traces = traces
         self._queue_url = queue_url
         self._client = client
         self._clock = clock
@@ -114,17 +124,43 @@ class Sender:
 
     def send(self, send: Prepared) -> None:
         """Send one job; raises what the client raises, after the client's own retries."""
-        fields = self._entry("0", send)
-        del fields["Id"]
-        self._client().send_message(QueueUrl=self._queue_url, **fields)
+        with self._traces.sending(self._queue_url, 1):
+            traced = self._traced(send, alone=True)
+            fields = self._entry("0", traced)
+            del fields["Id"]
+            self._client().send_message(QueueUrl=self._queue_url, **fields)
 
     def send_all(
         self, sends: Iterable[Prepared], progress: Progress, *, budget_seconds: float
     ) -> None:
         """Send jobs, one batch after the other; `progress` tells what became of each."""
         give_up_at = self._clock.monotonic() + budget_seconds
-        for batch in batches(sends, size_bytes=lambda send: send.outgoing.size_bytes):
-            self._send_until(give_up_at, batch, progress)
+        for batch in batches(sends, size_bytes=self._size_bytes):
+            with self._traces.sending(self._queue_url, len(batch)):
+                alone = len(batch) == 1
+                traced = [self._traced(send, alone=alone) for send in batch]
+                self._send_until(give_up_at, traced, progress)
+
+    def _size_bytes(self, send: Prepared) -> int:
+        carries = send.request.trace is not None or self._traces.running()
+        return send.outgoing.size_bytes + (_TRACE_BYTES if carries else 0)
+
+    def _traced(self, send: Prepared, *, alone: bool) -> Prepared:
+        """Give the message the trace that its sender named, else the running one."""
+        if send.request.trace is not None:
+            origin = origin_of(send.request.trace)
+        else:
+            origin = self._traces.origin(self._queue_url, alone=alone)
+        beside = {TRACEPARENT: origin.parent, TRACESTATE: origin.state}
+        attributes = {
+            name: {"DataType": "String", "StringValue": text}
+            for name, text in beside.items()
+            if text
+        }
+        outgoing = Outgoing(send.outgoing.body, {**send.outgoing.attributes, **attributes})
+        if outgoing.size_bytes > MAX_MESSAGE_BYTES:
+            outgoing = send.outgoing
+        return replace(send, outgoing=outgoing, trace=origin.header)
 
     def _entry(self, entry_id: str, send: Prepared) -> dict[str, Any]:  # Any: of a boto3 call
         group, deduplication = send.request.group, None
@@ -137,8 +173,7 @@ class Sender:
             delay_seconds=send.request.delay_seconds,
             group=group,
             deduplication=deduplication,
-            # The Lambda runtime keeps the current trace there; elsewhere it is not set.
-            trace=send.request.trace or os.environ.get("_X_AMZN_TRACE_ID"),
+            trace=send.trace,
         )
 
     def _send_until(self, give_up_at: float, batch: list[Prepared], progress: Progress) -> None:

@@ -23,6 +23,7 @@ PREFIX = "SEKALI_"
 
 _MEBIBYTE = 1024 * 1024
 _MEMORY_VARIABLE = "AWS_LAMBDA_FUNCTION_MEMORY_SIZE"
+_SAMPLE_VARIABLE = "POWERTOOLS_LOGGER_SAMPLE_RATE"
 _HIDDEN = "<hidden>"
 
 
@@ -73,6 +74,32 @@ class Settings:
         "Service name: a dimension of the metrics.",
         default=None,
         shown="the worker's name",
+    )
+    tracing: Literal["xray", "opentelemetry", "off"] = _setting(
+        Choice("xray", "opentelemetry", "off"),
+        "Who draws traces; X-Ray only where a Lambda function runs.",
+        default="xray",
+    )
+    metrics: Literal["cloudwatch", "opentelemetry", "off"] = _setting(
+        Choice("cloudwatch", "opentelemetry", "off"),
+        "Who keeps metrics; the dashboards and alarms of the stack are CloudWatch's.",
+        default="cloudwatch",
+    )
+    log_keys: Literal["key", "hash"] = _setting(
+        Choice("key", "hash"),
+        "Whether log lines and traces show a key, or only its hash.",
+        default="key",
+    )
+    log_error_text: bool = _setting(
+        _FLAG,
+        "Log the text of a job's error too, which may hold what its payload held.",
+        default=False,
+    )
+    log_sample_rate: float = _setting(
+        Number(0, 1),
+        "Share of traces of which every step is logged.",
+        default=0.0,
+        shown="POWERTOOLS_LOGGER_SAMPLE_RATE, or 0",
     )
     cache_url: str = _setting(
         CacheUrl(), "Address of the shared cache; `redis://` and `rediss://` mean the same."
@@ -221,6 +248,9 @@ class Settings:
         if "local_max_bytes" not in values and _MEMORY_VARIABLE in environ:
             memory = _read(_MEMORY_VARIABLE, Whole(1, 1_000_000), environ[_MEMORY_VARIABLE])
             values["local_max_bytes"] = memory * _MEBIBYTE // 10
+        if "log_sample_rate" not in values and _SAMPLE_VARIABLE in environ:
+            found = environ[_SAMPLE_VARIABLE]
+            values["log_sample_rate"] = _read(_SAMPLE_VARIABLE, Number(0, 1), found)
         return cls(**values)
 
     def __post_init__(self) -> None:

@@ -18,6 +18,7 @@ from sekali.lifetimes import Loaded
 from sekali.loading import Loading
 from sekali.loading_many import LoadingMany
 from sekali.steps import Run, at_bound, bound_seconds, old_of
+from sekali.telemetry.spans import note_wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -76,14 +77,17 @@ class SingleFlight:
                 return self._driver.drive(_through(call))  # the load waits for this very thread
             if until is None:
                 until = self.until(call)
+            began = self._tiers.invocation.now()
             try:
-                result = flight.wait(until - self._tiers.invocation.now())
+                result = flight.wait(until - began)
             except TimeoutError:
                 if flight.awaited().done():
                     raise
                 return self._driver.drive(self._out_of_time(call))
             except Abandoned:
                 continue
+            finally:
+                note_wait(self._tiers.invocation.now() - began)
             return self._driver.drive(_own(call, result))
 
     def _lead(self, call: Call, flight: Flight[Result[Any]], until: float | None) -> Result[Any]:
@@ -113,6 +117,7 @@ class SingleFlight:
                 task.add_done_callback(self._tasks.discard)
             wait = None if leading else max(until - self._tiers.invocation.now(), 0.0)
             shielded = asyncio.shield(asyncio.wrap_future(flight.awaited()))
+            began = self._tiers.invocation.now()
             try:
                 result = await asyncio.wait_for(shielded, wait)
             except TimeoutError:
@@ -121,6 +126,9 @@ class SingleFlight:
                 return await self._driver.drive_async(self._out_of_time(call))
             except Abandoned:
                 continue
+            finally:
+                if not leads:
+                    note_wait(self._tiers.invocation.now() - began)
             return result if leads else await self._driver.drive_async(_own(call, result))
 
     async def _lead_async(self, call: Call, flight: Flight[Result[Any]], until: float) -> None:
@@ -211,6 +219,6 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 def _through(call: Call) -> Steps:
     """Compute for this caller alone."""
-    returned = yield Run(call.loader)
+    returned = yield Run(call.loader, key=call.key)
     value = returned.value if isinstance(returned, Loaded) else returned
     return Result(value, "loaded", 0.0)

@@ -46,12 +46,14 @@ class Pause:
 class Run:
     """Call the loader; answered with what it returned, or what it raised.
 
-    `gated`: one of few. `lease`: what the load is done under, for `load_lease`.
+    `gated`: one of few. `lease`: what the load is done under, for `load_lease`. `key`: what is
+    loaded, for whoever draws it.
     """
 
     loader: Callable[[], Any]  # Any: whatever the caller caches
     gated: bool = False
     lease: Lease | None = None
+    key: str = ""
 
 
 Step = Flush | Pause | Run
@@ -146,6 +148,6 @@ def at_bound(tiers: Tiers, call: Call, old: Old | None) -> Steps:
         return Result(old.value, "stale", old.age_seconds)
     if call.on_timeout == "raise":
         raise LoadTimeout(call.key, bound_seconds(call, tiers))
-    returned = yield Run(call.loader)
+    returned = yield Run(call.loader, key=call.key)
     value = returned.value if isinstance(returned, Loaded) else returned
     return Result(value, "loaded", 0.0)

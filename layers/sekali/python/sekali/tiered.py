@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from sekali.local import Local
     from sekali.packing import Packing
     from sekali.shared import Shared
+    from sekali.telemetry.spans import Spans
 
 _log = logging.getLogger(__name__)
 
@@ -74,6 +75,7 @@ class Tiered:
         terms: Terms,
         clock: Clock,
         emit: Callable[[events.Event], None],
+        spans: Spans | None = None,
         outside: bool = False,
         uniform: Uniform = random.uniform,
     ) -> None:
@@ -91,7 +93,7 @@ class Tiered:
         )
         self._local = local
         self._flights = flights
-        self._driver = Driver(shared, invocation, gate)
+        self._driver = Driver(shared, invocation, gate, spans)
         self._refreshes = Refreshes()
         self._flying = SingleFlight(
             self._tiers,

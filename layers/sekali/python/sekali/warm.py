@@ -42,6 +42,7 @@ from sekali.settings import Settings
 from sekali.store import Store, aws_client
 from sekali.telemetry import events
 from sekali.telemetry.hooks import Hooks
+from sekali.telemetry.tracing import chosen_spans
 from sekali.tiered import Tiered
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from sekali.scripts import Command
     from sekali.store import Service
     from sekali.telemetry.events import Hook
+    from sekali.telemetry.spans import Spans
 
 CACHE_SHARE: Final = 0.2
 """Part of an invocation that it may lose to a shared cache that does not answer."""
@@ -94,18 +96,21 @@ class Container:
         settings: Settings,
         *,
         emit: Hook,
+        spans: Spans | None = None,
         clock: Clock | None = None,
         connect: Callable[[], Any] | None = None,  # Any: redis.Redis or RedisCluster
         client_factory: Callable[[Service], Any] = aws_client,  # Any: see `aws_client`
     ) -> None:
         """Make the parts of `settings`.
 
+        `spans` draws what happens, None where nothing is traced.
         `client_factory` makes clients for another than the function's own role; `clock` and
         `connect` replace the real ones in tests.
         """
         self.settings = settings
         self._client_factory = client_factory
         self.emit = emit
+        self.spans = spans
         self.clock = clock or SystemClock()
         self.uniform: Callable[[float, float], float] = jitter
         self.keyspace = Keyspace(settings.namespace, settings.buckets)
@@ -226,6 +231,7 @@ class Container:
             terms=self.default_terms(),
             clock=self.clock,
             emit=self.emit,
+            spans=self.spans,
             outside=outside,
         )
         return self.cache
@@ -329,7 +335,8 @@ def container(observe: Callable[[Settings], Sequence[Hook]] | None = None) -> Co
     with _lock:
         found = _state["container"]
         if not isinstance(found, Container) or _state["pid"] != os.getpid():
-            found = Container(Settings.from_env(os.environ), emit=Hooks())
+            settings = Settings.from_env(os.environ)
+            found = Container(settings, emit=Hooks(), spans=chosen_spans(settings))
             _state["container"], _state["pid"] = found, os.getpid()
         if observe is not None and isinstance(found.emit, Hooks) and not found.emit:
             found.emit.add(*observe(found.settings))

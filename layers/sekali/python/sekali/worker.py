@@ -32,6 +32,7 @@ from sekali import warm
 from sekali.batch import Batch
 from sekali.caching import current_cache
 from sekali.departures import Departures
+from sekali.drawing import Drawing
 from sekali.errors import SettingInvalid
 from sekali.idempotency import PreparedLayer
 from sekali.invocation import CURRENT
@@ -183,7 +184,8 @@ class Worker:
             container.cache = None
             invocation.heartbeat.stop()
             container.rest()
-            container.emit(events.InvocationEnded())
+            left = max(invocation.remaining_seconds(), 0.0)
+            container.emit(events.InvocationEnded(remaining_seconds=left))
 
     def _refuse_unprovable(self, settings: Settings) -> None:
         for spec in self._specs.values():
@@ -201,7 +203,7 @@ class Worker:
             return self._hooks
         from sekali.telemetry.observing import observers
 
-        return observers(settings.service or self.service)
+        return observers(settings, self.service)
 
     def _process(
         self,
@@ -212,13 +214,14 @@ class Worker:
     ) -> dict[str, Any]:
         response: dict[str, Any] = {"batchItemFailures": []}
         cache = container.tiered(invocation)
+        drawing = Drawing(container, invocation)
 
         def run(items: Sequence[Item], each: Callable[[Item], None]) -> None:
             answer = run_records(items, each, context=context, concurrency=self._concurrency)
             response["batchItemFailures"] += answer["batchItemFailures"]
 
         def perform(item: Item) -> None:
-            self._perform(item, container, invocation, cache)
+            self._run_idempotently(running=Running(item, container, invocation, cache, drawing))
 
         batch = Batch(
             container,
@@ -227,9 +230,13 @@ class Worker:
             run=run,
             perform=perform,
             unwrap=self._unwrap,
+            drawing=drawing,
         )
-        items = batch.process(records)
-        returning = Departures(container, invocation).settle(items)
+        try:
+            items = batch.process(records)
+            returning = Departures(container, invocation, drawing=drawing).settle(items)
+        finally:
+            drawing.close()
         cache.end()
         return _amend(response, items, returning)
 
@@ -237,11 +244,6 @@ class Worker:
     def cache(self) -> Tiered:
         """Return the tiers of the invocation under way, as `job.cache` does inside a job."""
         return current_cache(self._observers)
-
-    def _perform(
-        self, item: Item, container: Container, invocation: Invocation, cache: Tiered
-    ) -> None:
-        self._run_idempotently(running=Running(item, container, invocation, cache))
 
 
 def _refuse_disabled() -> None:

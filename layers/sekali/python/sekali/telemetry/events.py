@@ -23,14 +23,20 @@ Hook: TypeAlias = Callable[[Event], None]
 
 # Jobs
 
+Took: TypeAlias = tuple[float, float, float, float, float]
+"""Seconds of claim, loads, waits for other loaders, store and finish, in this order: one field,
+because each one of a frozen class costs a call."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordSettled(Event):
     """Tell how one record of a batch ended; there is one for each, whatever happened.
 
-    Queue time runs from the first sending to the claim, run time is the body's own, latency runs
-    from the first sending to the end. `source` says where the answer came from (body, record,
-    shared, sibling, store), and is empty where there is none.
+    Queue time runs from the first sending to the claim, latency from the first sending to the end.
+    Run time is the body's own, and holds the times of its loads and of its waits for other loaders.
+    Claim, store and finish `took` as long for all records that shared them. `source` says where the
+    answer came from (see `items`), and is empty where there is none; `trace` is the header that the
+    message came with, else that of the invocation.
     """
 
     name: str
@@ -40,8 +46,11 @@ class RecordSettled(Event):
     attempt: int = 0
     fence: int = 0
     source: str = ""
+    deferrals: int = 0
+    receives: int = 1
     queue_seconds: float = 0.0
     run_seconds: float = 0.0
+    took: Took = (0.0, 0.0, 0.0, 0.0, 0.0)
     latency_seconds: float = 0.0
     retries: int = 0
     reason: str = ""
@@ -92,7 +101,12 @@ class Superseded(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvocationEnded(Event):
-    """Tell that the invocation is over: whoever sums up writes now, or loses it in the freeze."""
+    """Tell that the invocation is over: whoever sums up writes now, or loses it in the freeze.
+
+    `remaining_seconds` is what an observer may take of the invocation's time.
+    """
+
+    remaining_seconds: float = 1.0
 
 
 # Cache tiers
