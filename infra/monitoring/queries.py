@@ -20,7 +20,7 @@ QUERIES: Final = {
         "limit 50",
     ),
     "history of one job": (
-        "fields @timestamp, message, outcome, reason, source, attempt, fence, run_ms, trace",
+        "fields @timestamp, message, outcome, reason, source, attempt, fence, run_ms, trace_id",
         # Replace the text by the id; each delivery, attempt and copy is one line.
         "filter id = 'REPLACE-WITH-ID'",
         "sort @timestamp asc",

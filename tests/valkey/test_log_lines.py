@@ -182,6 +182,12 @@ def test_nothing_of_payload_result_and_error_is_logged(
 
     text = capsys.readouterr().out
     assert {one["id"] for one in settled(text)} == {*ids, ""}
+    failures = {one["id"]: one["failure"] for one in settled(text) if "failure" in one}
+    assert failures == {
+        "loader": "LookupError",
+        "retried": "ValueError",
+        "refused": "PermanentError",
+    }
     assert SECRET not in text
     assert SECRET not in caplog.text
     assert "LookupError" in caplog.text  # the class, and the line

@@ -220,6 +220,7 @@ class Departures:
             latency_seconds=waited,
             retries=max(item.attempt - 1, 0),
             reason=verdict.reason,
+            failure=item.failure,
             trace=item.trace,
         )
 

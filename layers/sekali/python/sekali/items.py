@@ -70,7 +70,8 @@ class Item:
     `redelivered` and `first_sent` speak for the repeats of the id in this batch too: the fence of a
     redriven dead letter, whether any was delivered before, and the unix time of the oldest.
 
-    `trace` is where it comes from, `span` what a tracing library draws it with. Of the seconds,
+    `trace` is where it comes from, `failure` the class of the error that its body raised, `span`
+    what a tracing library draws it with. Of the seconds,
     those of claim, store and finish are of the pipelines that it shared with others; its body's own
     are the run, and within it the loads and the waits for other loaders.
     """
@@ -96,6 +97,7 @@ class Item:
     source: str = ""
     attempt: int = 0
     trace: str | None = None
+    failure: str = ""
     span: Any = None  # Any: of whichever library draws (see `telemetry.spans`)
     claim_seconds: float = 0.0
     run_seconds: float = 0.0

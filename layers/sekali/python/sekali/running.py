@@ -166,6 +166,7 @@ class Running:
     def fail(self, error: Exception) -> None:
         """Keep the error for the flush: permanent, or to be tried again."""
         item = self._item
+        item.failure = type(error).__name__
         if self._container.settings.log_error_text:
             _log.warning("job %s failed", item.name, exc_info=error)
         else:

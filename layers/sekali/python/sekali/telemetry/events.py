@@ -36,7 +36,7 @@ class RecordSettled(Event):
     Run time is the body's own, and holds the times of its loads and of its waits for other loaders.
     Claim, store and finish `took` as long for all records that shared them. `source` says where the
     answer came from (see `items`), and is empty where there is none; `trace` is the header that the
-    message came with, else that of the invocation.
+    message came with, else that of the invocation. `failure` is the class of what its body raised.
     """
 
     name: str
@@ -54,6 +54,7 @@ class RecordSettled(Event):
     latency_seconds: float = 0.0
     retries: int = 0
     reason: str = ""
+    failure: str = ""
     trace: str | None = None
 
 

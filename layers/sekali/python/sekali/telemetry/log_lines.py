@@ -24,10 +24,11 @@ from sekali.telemetry.trace_context import parse, trace_id_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from sekali.telemetry.events import Event, RecordSettled
+    from sekali.telemetry.events import Event, LeaseLeaked, RecordSettled
     from sekali.telemetry.shown_keys import Keys
 
 MESSAGE: Final = "record settled"
+LEAK_MESSAGE: Final = "lease leaked"
 SAMPLED_MESSAGE: Final = "record sampled"
 _TIERS: Final = frozenset({"local", "shared"})
 _OWN: Final = frozenset({"level", "location", "message", "timestamp", "service", "sampling_rate"})
@@ -35,7 +36,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=st
 
 
 class LogObserver:
-    """Write the canonical line of each record."""
+    """Write the canonical line of each record, and one for each lease that leaked."""
 
     def __init__(
         self, service: str, *, keys: Keys = "key", wall: Callable[[], float] = time.time
@@ -54,11 +55,15 @@ class LogObserver:
         """Take one event."""
         if isinstance(event, events.RecordSettled):
             self._lines.write(MESSAGE, canonical(event, self._keys))
+        elif isinstance(event, events.LeaseLeaked):
+            self._lines.write(LEAK_MESSAGE, leaked(event, self._keys))
 
 
 def canonical(event: RecordSettled, keys: Keys) -> dict[str, object]:
     """Return the fields of a record's line; times are milliseconds."""
     claim, load, wait, store, finish = event.took
+    # Rules that rank failing keys count the lines that have the field.
+    failed = {"failure": event.failure} if event.failure else {}
     return {
         "job": event.name,
         "id": event.id,
@@ -80,6 +85,18 @@ def canonical(event: RecordSettled, keys: Keys) -> dict[str, object]:
         "store_ms": round(store * 1000, 3),
         "finish_ms": round(finish * 1000, 3),
         "latency_ms": round(event.latency_seconds * 1000, 3),
+        **failed,
+    }
+
+
+def leaked(event: LeaseLeaked, keys: Keys) -> dict[str, object]:
+    """Return the fields of the line of a lease that was found overdue, or held for too long."""
+    return {
+        "job": event.name,
+        "key": shown(event.key, keys),
+        "owner": event.owner,
+        "state": event.state,
+        "age_s": round(event.age_seconds, 3),
     }
 
 

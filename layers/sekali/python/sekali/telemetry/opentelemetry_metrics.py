@@ -1,25 +1,28 @@
 """Keep measures as OpenTelemetry's metrics, so that Prometheus and whatever else it knows get them.
 
 The table is that of CloudWatch's metrics (`measures`), and so are the names: `JobsCompleted` is the
-counter `sekali.jobs_completed`, `RunTime` the histogram `sekali.run_time` in seconds. The only
-attribute is the job, as `sekali.job`: Prometheus has a `job` of its own.
+counter `sekali.jobs_completed`, `RunTime` the histogram `sekali.run_time` in seconds, `LeasesLive`
+the gauge `sekali.leases_live`. The only attribute is the job, as `sekali.job`: Prometheus has a
+`job` of its own, and adds jobs up by itself.
 """
 
 from __future__ import annotations
 
 import re
-import threading
-from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 import sekali
+from sekali.keys import RESERVED_NAMES
 from sekali.telemetry import events
-from sekali.telemetry.measures import MEASURES
+from sekali.telemetry.measures import MEASURES, METRICS
+from sekali.telemetry.sums import Sums
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import Counter, Histogram, MeterProvider
+    from opentelemetry.metrics import _Gauge as Gauge
 
     from sekali.telemetry.events import Event
+    from sekali.telemetry.sums import Sheet
 
 FLUSH_SECONDS: Final = 2.0
 """At most so long an invocation waits for its exporter, and never for more than half of what it has
@@ -35,57 +38,51 @@ def metric_name(name: str) -> str:
 
 
 class OpenTelemetryMetrics:
-    """Sum up the events of one invocation, and add them when it ends.
+    """Add up the events of one invocation, and hand them over when it ends.
 
-    Events may come from several threads; appending to a list is atomic.
+    Events may come from several threads; only the invocation's own thread hands over.
     """
 
     def __init__(self, provider: MeterProvider) -> None:
         """Take the provider whose meter keeps the metrics."""
-        self._meter = provider.get_meter("sekali", sekali.__version__)
-        self._lock = threading.Lock()
+        meter = provider.get_meter("sekali", sekali.__version__)
+        self._sums = Sums()
         self._counters: dict[str, Counter] = {}
-        self._histograms: dict[str, Histogram] = {}
-        self._measures: list[tuple[str, tuple[str, str, float]]] = []
+        self._levels: dict[str, Gauge] = {}
+        self._times: dict[str, Histogram] = {}
+        for metric in METRICS.values():
+            name = metric_name(metric.name)
+            if metric.kind == "count":
+                self._counters[metric.name] = meter.create_counter(name, description=metric.when)
+            elif metric.kind == "level":
+                self._levels[metric.name] = meter.create_gauge(name, description=metric.when)
+            else:
+                self._times[metric.name] = meter.create_histogram(
+                    name,
+                    unit="s",
+                    description=metric.when,
+                    explicit_bucket_boundaries_advisory=_BOUNDARIES,
+                )
 
     def __call__(self, event: Event) -> None:
         """Take one event."""
-        if isinstance(event, events.InvocationEnded):
-            self._add()
-            return
-        measure = MEASURES.get(type(event))
-        if measure is not None:
+        measures = MEASURES.get(type(event))
+        if measures is not None:
             job = getattr(event, "name", "")
-            self._measures.extend((job, one) for one in measure(event))
+            self._sums.add("" if job in RESERVED_NAMES else job, measures(event))
+        elif isinstance(event, events.InvocationEnded):
+            for job, sheet in self._sums.take().items():
+                self._hand_over(sheet, {"sekali.job": job} if job else {})
 
-    def _add(self) -> None:
-        measures, self._measures = self._measures, []
-        counts: defaultdict[tuple[str, str, str], float] = defaultdict(float)
-        for job, (name, unit, value) in measures:
-            if unit == "Milliseconds":
-                self._histogram(name).record(value / 1000, _attributes(job))
+    def _hand_over(self, sheet: Sheet, attributes: dict[str, str]) -> None:
+        for name, value in sheet.counts.items():
+            if name in self._levels:
+                self._levels[name].set(value, attributes)
             else:
-                counts[job, name, unit] += value
-        for (job, name, unit), value in counts.items():
-            self._counter(name, unit).add(value, _attributes(job))
-
-    def _histogram(self, name: str) -> Histogram:
-        with self._lock:
-            if name not in self._histograms:
-                self._histograms[name] = self._meter.create_histogram(
-                    metric_name(name),
-                    unit="s",
-                    explicit_bucket_boundaries_advisory=_BOUNDARIES,
-                )
-            return self._histograms[name]
-
-    def _counter(self, name: str, unit: str) -> Counter:
-        with self._lock:
-            if name not in self._counters:
-                self._counters[name] = self._meter.create_counter(
-                    metric_name(name), unit=_UNITS.get(unit, "")
-                )
-            return self._counters[name]
+                self._counters[name].add(value, attributes)
+        for name, milliseconds in sheet.times.items():
+            for one in milliseconds:
+                self._times[name].record(one / 1000, attributes)
 
 
 class OpenTelemetryFlush:
@@ -102,10 +99,3 @@ class OpenTelemetryFlush:
             most = min(FLUSH_SECONDS, event.remaining_seconds / 2)
             for flush in self._flushes:
                 flush(timeout_millis=int(most * 1000))
-
-
-_UNITS: Final = {"Seconds": "s", "Bytes": "By", "Percent": "%"}
-
-
-def _attributes(job: str) -> dict[str, str]:
-    return {"sekali.job": job} if job else {}
