@@ -36,7 +36,7 @@ $(BIN)/uv pip install --quiet --offline --no-deps --no-build-isolation --python 
 	--editable . || $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 endef
 
-.PHONY: demo local docs pictures test test-unit test-node test-java test-types test-synths lint synth bench chaos schema deploy-local
+.PHONY: demo local docs pictures test test-unit test-node test-java test-package test-synths lint synth bench chaos schema deploy-local
 .PHONY: data layers lock setup setup-demo clean
 .DEFAULT_GOAL := demo
 
@@ -63,9 +63,9 @@ test-node: $(VENV)/.dev $(VENV)/.vendor $(MINISTACK)/.ready tests/node/node_modu
 test-java: $(VENV)/.dev $(VENV)/.vendor $(MINISTACK)/.ready
 	$(ON_PATH) $(BIN)/python -m pytest -m java tests/runtime/test_message_examples.py $(ARGS)
 
-# What pyright makes of the public names, in the wheel; `make lint` asks mypy.
-test-types: $(VENV)/.dev
-	$(BIN)/python -m pytest -m types tests/runtime/test_wheel.py $(ARGS)
+# The wheel, installed by pip, and what pyright makes of its public names; `make lint` asks mypy.
+test-package: $(VENV)/.dev
+	$(BIN)/python -m pytest -m package tests/runtime/test_wheel.py $(ARGS)
 
 # Three hundred settings in place of the thirty of `make test`; SEKALI_SEED chooses other ones.
 test-synths: $(VENV)/.dev $(VENV)/.vendor

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]  # It comes with MkDocs, without stubs.
 
 from tests.docs.clone import ROOT
 

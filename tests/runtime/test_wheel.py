@@ -15,6 +15,7 @@ import pytest
 
 import sekali
 from sekali import testing
+from tests.docs.commands import commands
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -119,7 +120,7 @@ def test_users_test_finds_the_fixtures_in_an_empty_folder(
     assert "1 passed" in told
 
 
-@pytest.mark.types
+@pytest.mark.package
 def test_pyright_knows_the_type_of_every_public_name(environment: Path, tmp_path: Path) -> None:
     path = f"{environment / 'bin'}{os.pathsep}{os.environ['PATH']}"
     command = [str(Path(sys.executable).parent / "basedpyright"), "--verifytypes", "sekali"]
@@ -139,6 +140,29 @@ def test_pyright_knows_the_type_of_every_public_name(environment: Path, tmp_path
     assert [one["name"] for one in ours if not one["isTypeKnown"]] == []
 
 
+@pytest.mark.package
+def test_commands_of_the_pages_install_the_package(tmp_path: Path) -> None:
+    """Offline: what the package depends on is there already, borrowed."""
+    (tmp_path / "sekali").symlink_to(ROOT)
+    environment, project = tmp_path / "environment", tmp_path / "project"
+    project.mkdir()
+    run([sys.executable, "-m", "venv", str(environment)], tmp_path)
+    (packages,) = environment.glob("lib/python*/site-packages")
+    (packages / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    shown = [one.text for one in commands("pip") if "--target" not in one.text]
+    path = f"{environment / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    # pip's own spelling: false switches the isolation off.
+    offline = {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "false", "PATH": path}
+
+    for command in dict.fromkeys(shown):
+        run(["/bin/bash", "-c", command], project, **offline)
+
+    python = str(environment / "bin" / "python")
+    found = run([python, "-c", "import sekali; print(sekali.__file__)"], project)
+    assert found.startswith(str(environment))
+    assert len(shown) >= 3
+
+
 def is_public(name: str) -> bool:
     return any(name == public or name.startswith(f"{public}.") for public in PUBLIC)
 
@@ -150,7 +174,7 @@ PUBLIC = HANDED_OUT | {
 }
 
 
-@pytest.mark.types
+@pytest.mark.package
 def test_pyright_agrees_with_mypy_about_a_typed_program(environment: Path, tmp_path: Path) -> None:
     """`make lint` runs mypy on the same file."""
     source = (ROOT / "tests" / "typing" / "public_names.py").read_text()
