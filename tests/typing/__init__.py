@@ -1,1 +1,1 @@
-"""What type checkers make of the public names: `make lint` runs mypy, `make test-package` runs pyright."""
+"""What type checkers make of the public names: mypy in `make lint`, pyright beside it."""
