@@ -2,38 +2,37 @@
 
 import json
 import os
-import subprocess
+import shutil
 import sys
+import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from infra.local.processes import Nursery
+from infra.local.synthesis import synthesize
+from infra.rehearsal import differences
+from infra.rehearsal.differences import Differences
 from infra.rehearsal.servers import ACCOUNT, REGION, Cloud
 
-ROOT: Final = Path(__file__).resolve().parents[2]
-# Known to AWS, not to ministack: what the rehearsal cannot deploy.
-LEFT_OUT: Final = frozenset({"AWS::EC2::SecurityGroupEgress", "AWS::EC2::SecurityGroupIngress"})
-# AWS asks for the right of the single call; ministack has actions of its own for batches.
-BATCHES: Final = {
-    "sqs:SendMessage": "sqs:SendMessageBatch",
-    "sqs:ChangeMessageVisibility": "sqs:ChangeMessageVisibilityBatch",
-}
-# This machine's architecture and Python: that is where ministack's Lambda runs.
-CONTEXT: Final = ("target=host", "timeout_seconds=20", "stage=dev")
+_POLL_SECONDS: Final = 0.05
+_WITHIN_SECONDS: Final = 300.0
+_OUTPUT_KEPT: Final = 8000
 
 
 class CdkFailed(RuntimeError):
-    """A CDK command ended with an error; `output` is what it printed."""
+    """A CDK command ended with an error, or not at all; `output` is what it printed."""
 
     def __init__(self, command: str, output: str) -> None:
         self.command = command
         self.output = output
-        super().__init__(f"cdk {command} failed:\n{output[-8000:]}")
+        super().__init__(f"cdk {command} failed:\n{output[-_OUTPUT_KEPT:]}")
 
 
 class Cdk:
-    """Runs CDK commands against a cloud."""
+    """Runs CDK commands against a cloud; none of them outlives the nursery."""
 
-    def __init__(self, cloud: Cloud, *, folder: Path) -> None:
+    def __init__(self, nursery: Nursery, cloud: Cloud, *, folder: Path) -> None:
+        self._nursery = nursery
         self._folder = folder
         self._assembly = folder / "cdk.out"
         bin_folder = Path(sys.executable).parent
@@ -47,23 +46,14 @@ class Cdk:
 
     def bootstrap(self) -> None:
         """Prepare the account. From outside of the app's folder, or the app would be built."""
-        self._run("bootstrap", f"aws://{ACCOUNT}/{REGION}", cwd=self._folder)
+        self._run("bootstrap", f"aws://{ACCOUNT}/{REGION}")
 
-    def synthesize(self) -> list[str]:
-        """Make the cloud assembly, take out what ministack does not know, and name that."""
-        context = [part for one in CONTEXT for part in ("--context", one)]
-        self._run("synth", "--quiet", *context, "--output", str(self._assembly), cwd=ROOT)
-        (template,) = self._assembly.glob("*.template.json")
-        whole = json.loads(template.read_text())
-        resources = whole["Resources"]
-        dropped = {name for name, one in resources.items() if one["Type"] in LEFT_OUT}
-        whole["Resources"] = {
-            name: _with_batches(_without(one, dropped))
-            for name, one in resources.items()
-            if name not in dropped
-        }
-        template.write_text(json.dumps(whole))
-        return sorted(dropped)
+    def synthesize(self) -> Differences:
+        """Take a cloud assembly of the app as it is now; answer what was changed of it."""
+        made = synthesize(differences.CONTEXT)
+        # Bytecode is for the demo, which runs the assembly's folders as they are.
+        shutil.copytree(made, self._assembly, ignore=shutil.ignore_patterns("__pycache__"))
+        return differences.apply(self._assembly)
 
     def deploy(self) -> dict[str, str]:
         """Deploy the app; answer the outputs of its stack."""
@@ -72,46 +62,31 @@ class Cdk:
         (found,) = json.loads(outputs.read_text()).values()
         return dict(found)
 
-    def diff(self) -> None:
-        """Fail if what is deployed is not what the app is."""
-        self._run_app("diff", "--fail", "--method", "template")
+    def diff(self) -> str:
+        """Fail if what is deployed is not what the app is; answer the CDK's own last word."""
+        lines = self._run_app("diff", "--fail", "--method", "template").splitlines()
+        return next((line.strip() for line in reversed(lines) if "differences" in line), "")
 
     def destroy(self) -> None:
         """Delete the stack."""
         self._run_app("destroy", "--force")
 
-    def _run_app(self, command: str, *arguments: str) -> None:
-        self._run(command, "--app", str(self._assembly), *arguments, cwd=self._folder)
+    def _run_app(self, command: str, *arguments: str) -> str:
+        return self._run(command, "--app", str(self._assembly), *arguments)
 
-    def _run(self, command: str, *arguments: str, cwd: Path) -> None:
-        done = subprocess.run(  # noqa: S603 our own CDK
-            [self._command, command, *arguments, "--no-notices", "--no-color"],
-            cwd=cwd,
-            env=self._variables,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            check=False,
-            text=True,
-        )
-        if done.returncode != 0:
-            raise CdkFailed(command, done.stdout)
-
-
-def _without(resource: dict[str, Any], dropped: set[str]) -> dict[str, Any]:  # Any JSON.
-    waits = resource.get("DependsOn", [])
-    waits = [waits] if isinstance(waits, str) else waits
-    rest = [name for name in waits if name not in dropped]
-    return {name: value for name, value in resource.items() if name != "DependsOn"} | (
-        {"DependsOn": rest} if rest else {}
-    )
-
-
-def _with_batches(resource: dict[str, Any]) -> dict[str, Any]:  # Any JSON.
-    if resource["Type"] != "AWS::IAM::Policy":
-        return resource
-    for statement in resource["Properties"]["PolicyDocument"]["Statement"]:
-        actions = statement["Action"]
-        actions = [actions] if isinstance(actions, str) else actions
-        statement["Action"] = [*actions, *(BATCHES[one] for one in actions if one in BATCHES)]
-    return resource
+    def _run(self, command: str, *arguments: str) -> str:
+        log = self._folder / f"cdk-{command}.log"
+        with log.open("wb") as output:
+            child = self._nursery.start(
+                [self._command, command, *arguments, "--no-notices", "--no-color"],
+                variables=self._variables,
+                folder=self._folder,
+                output=output,
+            )
+        deadline = time.monotonic() + _WITHIN_SECONDS
+        while child.alive and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+        said = log.read_text(errors="replace")
+        if child.exit_code != 0:
+            raise CdkFailed(command, said)
+        return said

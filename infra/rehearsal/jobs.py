@@ -2,146 +2,163 @@
 
 import json
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import Any, Final
 
-from infra.rehearsal.servers import REGION, Cloud
+from infra.rehearsal.deployment import Deployment, Shortfall
 
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb.client import DynamoDBClient
-    from mypy_boto3_s3.client import S3Client
-    from mypy_boto3_sqs.client import SQSClient
+Json = Any  # A result, an item.
 
+JOB: Final = "delay-report"
 MONTH: Final = "2013-01"
 CARRIERS: Final = ("UA", "B6", "DL")
 JOBS: Final = 24
 COPIES: Final = 6
-# Longer than a visibility timeout: a cold start on a busy machine may cost one.
+FLIGHTS: Final = 3
+_PER_CALL: Final = 10
+# Nothing takes this long unless it is lost: a batch that was cut off comes back after 360 s.
 _WITHIN_SECONDS: Final = 300.0
 _POLL_SECONDS: Final = 0.25
-# One month with three flights of each carrier, each one minute later than the one before.
-_FLIGHTS: Final = "\n".join(
-    [
-        "carrier,origin,dest,hour,dep_delay,arr_delay",
-        *(
-            f"{carrier},JFK,LAX,{9 + late},{late},{late}"
-            for carrier in CARRIERS
-            for late in (0, 1, 2)
-        ),
-        "",
-    ]
-)
+_LONG_AGO: Final = 1_700_000_000
 
 
-class Shortfall(AssertionError):
-    """The deployed stack did not do what it must; the text says what was found."""
+def work(deployment: Deployment) -> Iterator[str]:
+    """Send jobs, some of them twice and some that cannot be done; tell what came of them.
+
+    Raises:
+        Shortfall: A job has no result or a wrong one, or a bad message is no dead letter.
+    """
+    _put_flights(deployment, FLIGHTS)
+    good = [_message(f"job-{number}", carrier=_carrier(number)) for number in range(JOBS)]
+    bad = ["not JSON", _message("no-month", month="2013-02")]
+    _send(deployment, [*good, *good[:COPIES], *bad])
+    wanted = {f"{JOB}/job-{number}": _carrier(number) for number in range(JOBS)}
+    rows = _wait_for(deployment, set(wanted), letters=len(bad))
+    wrong = [name for name, carrier in wanted.items() if not _is_right(rows[name], carrier)]
+    if wrong:
+        raise Shortfall(f"wrong results: {wrong}")
+    sent = JOBS + COPIES + len(bad)
+    yield (
+        f"{sent} messages for {JOBS} ids: {len(wanted)} rows in the table, each done once and"
+        f" right; {len(bad)} dead letters; both queues as they should be"
+    )
+    for number in range(len(CARRIERS)):
+        row = rows[f"{JOB}/job-{number}"]
+        yield f"  {JOB}/job-{number}: {row['st']['S']}, {_shown(row)}"
+    yield f"  {deployment.cloud.cache.connections} TLS connections to the cache"
 
 
-class Deployment:
-    """A deployed stack, reached from outside with boto3."""
+def change_a_file(deployment: Deployment) -> str:
+    """Replace the flights; answer how the next report came to be another.
 
-    def __init__(self, cloud: Cloud, outputs: Mapping[str, str]) -> None:
-        import boto3
+    The report's TTL is an hour: only the event of the changed object can end it before.
 
-        self.cloud, self.outputs = cloud, dict(outputs)
-        self._session = boto3.Session(
-            aws_access_key_id="test", aws_secret_access_key="test", region_name=REGION
-        )
-        self.sqs: SQSClient = self.client("sqs")
-        self.dynamodb: DynamoDBClient = self.client("dynamodb")
-        self.s3: S3Client = self.client("s3")
-
-    def client(self, service: str) -> Any:  # Any: a client of whichever service
-        """Make a client that trusts the rehearsal's certificate."""
-        return self._session.client(  # type: ignore[call-overload]  # Any service.
-            service,
-            endpoint_url=self.cloud.endpoint,
-            verify=self.cloud.variables["AWS_CA_BUNDLE"],
-        )
-
-    def work(self) -> str:
-        """Send jobs, some of them twice and some that cannot be done; answer what came of them.
-
-        Raises:
-            Shortfall: A job has no result, or a bad message is not among the dead letters.
-        """
-        self.s3.put_object(
-            Bucket=self.outputs["BucketName"],
-            Key=f"flights/{MONTH}.csv",
-            Body=_FLIGHTS.encode(),
-        )
-        expected = {f"delay-report/job-{number}" for number in range(JOBS)}
-        bad = ["not JSON", _message("no-month", month="2013-02")]
-        good = [_message(f"job-{number}", carrier=_carrier(number)) for number in range(JOBS)]
-        for body in [*good, *good[:COPIES], *bad]:
-            self.sqs.send_message(QueueUrl=self.outputs["QueueUrl"], MessageBody=body)
-        deadline = time.monotonic() + _WITHIN_SECONDS
-        rows: dict[str, Any] = {}
-        letters = 0
-        while time.monotonic() < deadline:
-            rows, letters = self._rows(), self._waiting("DeadLetterQueueUrl")
-            if expected <= rows.keys() and letters >= len(bad) and not self._waiting("QueueUrl"):
-                break
-            time.sleep(_POLL_SECONDS)
-        done = {pk for pk, row in rows.items() if row["st"]["S"] == "done"}
-        if not expected <= done or letters != len(bad):
-            raise Shortfall(
-                f"{len(expected & done)} of {JOBS} jobs are done and {letters} of {len(bad)} dead"
-                f" letters came; {self._waiting('QueueUrl')} messages wait;"
-                f" the server says:\n{self.cloud.log.read_text(errors='replace')[-6000:]}"
+    Raises:
+        Shortfall: Reports are still those of the old file.
+    """
+    _put_flights(deployment, 2 * FLIGHTS)
+    deadline = time.monotonic() + _WITHIN_SECONDS
+    asked = 0
+    while True:
+        asked += 1
+        name = f"{JOB}/after-{asked}"
+        _send(deployment, [_message(f"after-{asked}")])
+        row = _wait_for(deployment, {name}, letters=None)[name]
+        if _result(row)["flights"] == 2 * FLIGHTS:
+            return (
+                f"S3 told EventBridge told invalidate: report {asked} is of the new file,"
+                f" {_shown(row)}"
             )
-        return (
-            f"  {JOBS + COPIES} messages, {JOBS} jobs: {len(done & expected)} rows, each done once;"
-            f" {letters} dead letters; {self.cloud.cache.connections} TLS connections to the cache"
+        if time.monotonic() > deadline:
+            raise Shortfall(f"every report since is of the old file, as {name}")
+        time.sleep(_POLL_SECONDS)
+
+
+def find_what_waits(deployment: Deployment) -> str:
+    """Leave a pending row in the table; answer what the watchman says of it.
+
+    Raises:
+        Shortfall: It does not find it, or not only it.
+    """
+    table = deployment.outputs["TableName"]
+    item: Json = {
+        "pk": {"S": f"{JOB}/stuck"},
+        "st": {"S": "pending"},
+        "pending": {"N": "7"},
+        "f": {"N": str(_LONG_AGO * 1_000_000)},
+    }
+    deployment.dynamodb.put_item(TableName=table, Item=item)
+    report = deployment.invoke(deployment.function("recover")["FunctionName"], {})
+    deployment.dynamodb.delete_item(TableName=table, Key={"pk": item["pk"]})
+    found = [one["id"] for one in report["pending"]]
+    if found != ["stuck"] or report["pending_unread"] or report["overdue"]:
+        raise Shortfall(f"recover says {report}")
+    return f"recover lists the one pending job of {len(deployment.rows())} rows, no leaked lease"
+
+
+def _send(deployment: Deployment, bodies: list[str]) -> None:
+    for at in range(0, len(bodies), _PER_CALL):
+        part = bodies[at : at + _PER_CALL]
+        answer = deployment.sqs.send_message_batch(
+            QueueUrl=deployment.outputs["QueueUrl"],
+            Entries=[{"Id": str(number), "MessageBody": one} for number, one in enumerate(part)],
         )
+        if answer.get("Failed"):
+            raise Shortfall(f"not sent: {answer['Failed']}")
 
-    def empty(self) -> None:
-        """Remove the objects: a bucket that holds some is not deleted with its stack."""
-        bucket = self.outputs["BucketName"]
-        found = self.s3.list_object_versions(Bucket=bucket)
-        for one in [*found.get("Versions", []), *found.get("DeleteMarkers", [])]:
-            self.s3.delete_object(Bucket=bucket, Key=one["Key"], VersionId=one["VersionId"])
 
-    def left_over(self) -> str:
-        """Look for what a destroyed stack left behind.
+def _wait_for(deployment: Deployment, wanted: set[str], *, letters: int | None) -> dict[str, Json]:
+    """Wait until these rows are done, the queue is empty and the dead letters are as many."""
+    deadline = time.monotonic() + _WITHIN_SECONDS
+    while True:
+        rows = deployment.rows()
+        done = {name for name in wanted & rows.keys() if rows[name]["st"]["S"] == "done"}
+        waiting, dead = (deployment.messages(name) for name in ("QueueUrl", "DeadLetterQueueUrl"))
+        if done == wanted and waiting == 0 and letters in {None, dead}:
+            return rows
+        if time.monotonic() > deadline:
+            log = deployment.cloud.log.read_text(errors="replace")
+            raise Shortfall(
+                f"{len(done)} of {len(wanted)} jobs are done, {waiting} messages wait, {dead} dead"
+                f" letters came; the server says:\n{log[-6000:]}"
+            )
+        time.sleep(_POLL_SECONDS)
 
-        Raises:
-            Shortfall: Something is still there.
-        """
-        left = [
-            *(url for url in self.sqs.list_queues().get("QueueUrls", []) if "Sekali" in url),
-            *(name for name in self.dynamodb.list_tables()["TableNames"] if "Sekali" in name),
-            *(
-                one["FunctionName"]
-                for one in self.client("lambda").list_functions()["Functions"]
-                if one["FunctionName"].startswith("Sekali")
-            ),
-            *(
-                one["Name"]
-                for one in self.s3.list_buckets()["Buckets"]
-                if one["Name"].startswith("sekali")
-            ),
-        ]
-        if left:
-            raise Shortfall(f"left behind: {', '.join(left)}")
-        return "  nothing of the stack is left"
 
-    def _rows(self) -> dict[str, Any]:  # Any: items as DynamoDB hands them over
-        pages = self.dynamodb.get_paginator("scan").paginate(TableName=self.outputs["TableName"])
-        return {item["pk"]["S"]: item for page in pages for item in page["Items"]}
-
-    def _waiting(self, output: str) -> int:
-        found = self.sqs.get_queue_attributes(
-            QueueUrl=self.outputs[output],
-            AttributeNames=["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"],
-        )["Attributes"]
-        return int(found["ApproximateNumberOfMessages"]) + int(
-            found["ApproximateNumberOfMessagesNotVisible"]
-        )
+def _put_flights(deployment: Deployment, flights: int) -> None:
+    """Write a month of so many flights for each carrier, each a minute later than the last."""
+    lines = ["carrier,origin,dest,hour,dep_delay,arr_delay"]
+    lines += [
+        f"{carrier},JFK,LAX,9,{late},{late}" for carrier in CARRIERS for late in range(flights)
+    ]
+    deployment.s3.put_object(
+        Bucket=deployment.outputs["BucketName"],
+        Key=f"flights/{MONTH}.csv",
+        Body="\n".join([*lines, ""]).encode(),
+    )
 
 
 def _carrier(number: int) -> str:
     return CARRIERS[number % len(CARRIERS)]
+
+
+def _result(row: Json) -> Json:
+    return json.loads(row["result"]["B"])
+
+
+def _is_right(row: Json, carrier: str) -> bool:
+    result = _result(row)
+    return (result["carrier"], result["flights"], result["arrival_delay"]["mean"]) == (
+        carrier,
+        FLIGHTS,
+        1.0,
+    )
+
+
+def _shown(row: Json) -> str:
+    result = _result(row)
+    late = result["arrival_delay"]["mean"]
+    return f"{result['carrier']} {MONTH}: {result['flights']} flights, {late:.1f} minutes late"
 
 
 def _message(job_id: str, *, month: str = MONTH, carrier: str = CARRIERS[0]) -> str:
@@ -150,7 +167,7 @@ def _message(job_id: str, *, month: str = MONTH, carrier: str = CARRIERS[0]) -> 
         {
             "sekali": 1,
             "id": job_id,
-            "name": "delay-report",
+            "name": JOB,
             "payload": {"month": month, "carrier": carrier},
         }
     )

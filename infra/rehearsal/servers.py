@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from infra.local import aws, runtime_folder, valkey
-from infra.local.processes import Nursery
+from infra.local.processes import Child, Nursery
 from infra.local.relay import Address
 from infra.local.valkey import ServerNotReady, free_port
 
@@ -23,6 +23,7 @@ ACCOUNT: Final = "000000000000"
 REGION: Final = "us-east-1"
 _READY_WITHIN_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.1
+_ATTEMPTS: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,11 @@ class Certificate:
 
     file: Path
     key: Path
+
+    def trust(self) -> dict[str, str]:
+        """Make Python, Node and the CDK believe it."""
+        names = ("AWS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE")
+        return {name: str(self.file) for name in names}
 
     @classmethod
     def make(cls, folder: Path) -> "Certificate":
@@ -131,6 +137,12 @@ class Cloud:
     log: Path
     variables: dict[str, str]
 
+    def described(self) -> str:
+        """Say what runs."""
+        (installed,) = aws.PYTHON.parents[1].glob("lib/*/site-packages/ministack-*.dist-info")
+        version = installed.name.removeprefix("ministack-").removesuffix(".dist-info")
+        return f"ministack {version}, stock, at {self.endpoint}; Valkey behind TLS"
+
 
 def start(nursery: Nursery, *, folder: Path, enforce: bool) -> Cloud:
     """Start the servers; with `enforce`, every call needs a permission and travels over TLS.
@@ -138,18 +150,57 @@ def start(nursery: Nursery, *, folder: Path, enforce: bool) -> Cloud:
     Raises:
         ServerNotReady: One of them never answered.
     """
+    if not aws.PYTHON.exists():
+        raise ServerNotReady("ministack", f"{aws.PYTHON} does not exist: run `make setup`")
     certificate = Certificate.make(folder)
     door = TlsDoor(valkey.start(nursery, folder=folder), certificate)
-    host, cache_port = door.open()
-    port = free_port()
-    scheme = "https" if enforce else "http"
+    try:
+        return _ministack(nursery, folder, door, certificate, enforce=enforce)
+    except BaseException:
+        door.close()
+        raise
+
+
+def _ministack(
+    nursery: Nursery, folder: Path, door: TlsDoor, certificate: Certificate, *, enforce: bool
+) -> Cloud:
+    cache = door.open()
     log = folder / "ministack.log"
-    trust = {
-        name: str(certificate.file)
-        for name in ("AWS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE")
-    }
+    runtime = runtime_folder.build(folder / "runtime")
+    for _ in range(_ATTEMPTS):
+        port = free_port()
+        with log.open("ab") as output:
+            child = nursery.start(
+                [str(aws.PYTHON), "-m", "ministack"],
+                variables=_variables(folder, port, cache, runtime, certificate, enforce=enforce),
+                folder=folder,
+                output=output,
+            )
+        endpoint = f"{'https' if enforce else 'http'}://127.0.0.1:{port}"
+        if _ready(child, endpoint, certificate):
+            return Cloud(
+                endpoint=endpoint,
+                cache=door,
+                log=log,
+                variables=_client_variables(folder, endpoint, certificate),
+            )
+        # Somebody else took the port between our look and its start: try another.
+        child.kill()
+    raise ServerNotReady("ministack", log.read_text(errors="replace"))
+
+
+def _variables(
+    folder: Path,
+    port: int,
+    cache: Address,
+    runtime: Path,
+    certificate: Certificate,
+    *,
+    enforce: bool,
+) -> dict[str, str]:
+    host, cache_port = cache
     variables = {
-        **trust,
+        **certificate.trust(),
         "BIND_HOST": "127.0.0.1",
         "GATEWAY_PORT": str(port),
         "MINISTACK_HOST": "127.0.0.1",
@@ -163,7 +214,7 @@ def start(nursery: Nursery, *, folder: Path, enforce: bool) -> Cloud:
         "REDIS_HOST": host,
         "REDIS_PORT": str(cache_port),
         # Its Lambda runs on its own Python, which has no boto3; Lambda has.
-        "PYTHONPATH": str(runtime_folder.build(folder / "runtime")),
+        "PYTHONPATH": str(runtime),
     }
     if enforce:
         variables |= {
@@ -172,43 +223,33 @@ def start(nursery: Nursery, *, folder: Path, enforce: bool) -> Cloud:
             "MINISTACK_SSL_CERT": str(certificate.file),
             "MINISTACK_SSL_KEY": str(certificate.key),
         }
-    with log.open("ab") as output:
-        nursery.start(
-            [str(aws.PYTHON), "-m", "ministack"],
-            variables=variables,
-            folder=folder,
-            output=output,
-        )
-    endpoint = f"{scheme}://127.0.0.1:{port}"
-    _wait(endpoint, certificate=certificate, log=log)
-    return Cloud(
-        endpoint=endpoint,
-        cache=door,
-        log=log,
-        variables={
-            **trust,
-            "AWS_ENDPOINT_URL": endpoint,
-            "AWS_ACCESS_KEY_ID": "test",
-            "AWS_SECRET_ACCESS_KEY": "test",
-            "AWS_REGION": REGION,
-            "AWS_DEFAULT_REGION": REGION,
-            "AWS_EC2_METADATA_DISABLED": "true",
-            "HOME": str(folder),
-        },
-    )
+    return variables
 
 
-def _wait(endpoint: str, *, certificate: Certificate, log: Path) -> None:
+def _client_variables(folder: Path, endpoint: str, certificate: Certificate) -> dict[str, str]:
+    return {
+        **certificate.trust(),
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_REGION": REGION,
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "HOME": str(folder),
+    }
+
+
+def _ready(child: Child, endpoint: str, certificate: Certificate) -> bool:
     context = ssl.create_default_context(cafile=str(certificate.file))
     deadline = time.monotonic() + _READY_WITHIN_SECONDS
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline and child.alive:
         try:
             with urllib.request.urlopen(  # noqa: S310 our own server on loopback
                 f"{endpoint}/_ministack/health", timeout=1.0, context=context
             ):
-                return
+                return True
         except urllib.error.HTTPError:
-            return
+            return True
         except OSError:
             time.sleep(_POLL_SECONDS)
-    raise ServerNotReady("ministack", log.read_text(errors="replace"))
+    return False

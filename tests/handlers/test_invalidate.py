@@ -46,6 +46,35 @@ def notification(*keys: str) -> dict[str, Any]:
     return {"Records": [{"s3": {"object": {"key": key}}} for key in keys]}
 
 
+def object_event(key: str, *, detail_type: str = "Object Created") -> dict[str, Any]:
+    """Return what EventBridge hands over of one object, as the S3 guide shows it in full."""
+    return {
+        "version": "0",
+        "id": "17793124-05d4-b198-2fde-7ededc63b103",
+        "detail-type": detail_type,
+        "source": "aws.s3",
+        "account": "111122223333",
+        "time": "2021-11-12T00:00:00Z",
+        "region": "eu-west-1",
+        "resources": [f"arn:aws:s3:::{BUCKET}"],
+        "detail": {
+            "version": "0",
+            "bucket": {"name": BUCKET},
+            "object": {
+                "key": key,
+                "size": 5,
+                "etag": "b1946ac92492d2347c6235b4d2611184",
+                "version-id": "IYV3p45BT0ac8hjHg1houSdS1a.Mro8e",
+                "sequencer": "617f08299329d189",
+            },
+            "request-id": "N4N7GDK58NMKJ12R",
+            "requester": "123456789012",
+            "source-ip-address": "1.2.3.4",
+            "reason": "PutObject",
+        },
+    }
+
+
 def report(kit: Kit, job_id: str) -> dict[str, Any]:
     response = reports.handler(event(job(job_id, {"month": MONTH, "carrier": "UA"})), Context())
     row = kit.row("delay-report", job_id)
@@ -112,6 +141,40 @@ def test_names_are_decoded_and_others_are_left_alone() -> None:
 
     assert answer == {"months": ["2013-02"]}
     assert invalidate.handler({"Event": "s3:TestEvent"}, Context()) == {"months": []}
+
+
+@pytest.mark.parametrize("detail_type", ["Object Created", "Object Deleted"])
+def test_file_that_event_bridge_tells_of_is_seen_by_the_next_report(
+    kit: Kit, detail_type: str
+) -> None:
+    before = report(kit, "before")
+    put_month(MONTH, without_half(invented_month(MONTH)))
+    unaware = report(kit, "unaware")
+
+    answer = invalidate.handler(
+        object_event(f"flights/{MONTH}.csv", detail_type=detail_type), Context()
+    )
+
+    assert answer == {"months": [MONTH]}
+    assert unaware["flights"] == before["flights"]
+    assert report(kit, "after")["flights"] < before["flights"]
+
+
+@pytest.mark.usefixtures("kit")
+@pytest.mark.parametrize(
+    "key", ["flights/2013-1.csv", "flights/notes.txt", "results/flights/2013-01.csv", "flights/"]
+)
+def test_other_objects_that_event_bridge_tells_of_are_left_alone(key: str) -> None:
+    assert invalidate.handler(object_event(key), Context()) == {"months": []}
+
+
+@pytest.mark.usefixtures("kit")
+def test_key_of_event_bridge_is_taken_as_it_is_where_that_of_s3_is_quoted() -> None:
+    """EventBridge does not quote keys: decoding one would read another object's name."""
+    quoted = "flights%2F2013-02.csv"
+
+    assert invalidate.handler(object_event(quoted), Context()) == {"months": []}
+    assert invalidate.handler(notification(quoted), Context()) == {"months": ["2013-02"]}
 
 
 @pytest.mark.usefixtures("kit")
