@@ -1,11 +1,14 @@
 """All that a rehearsal changes of what the app synthesizes, in one place; each is printed.
 
 The context chooses this machine and quick numbers. Then the template loses what ministack's
-CloudFormation has no resource type for, and gains two actions that only ministack asks for.
+CloudFormation has no resource type for, and gains two actions that only ministack asks for. A
+reference to what is left out becomes a name.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -26,8 +29,14 @@ CONTEXT: Final[Mapping[str, str]] = {
 }
 BY_HAND: Final = frozenset({"AWS::EC2::SecurityGroupEgress", "AWS::EC2::SecurityGroupIngress"})
 """Made by the rehearsal through EC2's own interface, once their groups are deployed."""
-LEFT_OUT: Final[frozenset[str]] = frozenset()
-"""Not deployed at all: nothing in a rehearsal depends on them."""
+LEFT_OUT: Final = frozenset(
+    {
+        "AWS::CloudWatch::CompositeAlarm",
+        "AWS::CloudWatch::InsightRule",
+        "AWS::Logs::QueryDefinition",
+    }
+)
+"""Not deployed at all, and neither is an alarm on an expression of several metrics."""
 BATCHES: Final = {
     "sqs:SendMessage": "sqs:SendMessageBatch",
     "sqs:ChangeMessageVisibility": "sqs:ChangeMessageVisibilityBatch",
@@ -35,24 +44,31 @@ BATCHES: Final = {
 """AWS asks for the right of the single call; ministack has actions of its own for batches."""
 
 
+_ALARM: Final = "AWS::CloudWatch::Alarm"
+_STATISTICS: Final = frozenset({"Average", "Maximum", "Minimum", "SampleCount", "Sum"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differences:
-    """What was changed; `rules` are the security rules to be made by hand."""
+    """What was changed, by logical id; `rules` are the security rules to be made by hand."""
 
     resources: int
     rules: Mapping[str, Json]
     left_out: Mapping[str, str]
+    rewritten: Sequence[str]
 
     def lines(self) -> Iterator[str]:
         """Tell each difference, for a reader who wants to know what was not rehearsed."""
         yield "  context      " + " ".join(f"{name}={value}" for name, value in CONTEXT.items())
-        for name, rule in self.rules.items():
-            kind = rule["Type"].rpartition("::")[2]
-            yield f"  by hand      {kind} {name} (ministack's CloudFormation has no such type)"
-        for name, kind in self.left_out.items():
-            yield f"  left out     {kind} {name} (unknown to ministack)"
+        kinds = _counted(rule["Type"] for rule in self.rules.values())
+        yield f"  by hand      {kinds}: unknown to ministack's CloudFormation, made through EC2"
+        if self.left_out:
+            kinds = _counted(self.left_out.values())
+            yield f"  left out     {kinds}: unknown to ministack, or an expression of metrics"
+        if self.rewritten:
+            yield f"  rewritten    {len(self.rewritten)} Alarm: on its one metric, without a query"
         for name, batch in BATCHES.items():
-            yield f"  added        {batch} beside {name} (AWS has no such action)"
+            yield f"  added        {batch} beside {name}: ministack asks for it, AWS has none such"
 
 
 def apply(assembly: Path) -> Differences:
@@ -61,18 +77,52 @@ def apply(assembly: Path) -> Differences:
     whole = json.loads(template.read_text())
     resources: dict[str, Json] = whole["Resources"]
     rules = {name: one for name, one in resources.items() if one["Type"] in BY_HAND}
-    left_out = {name: one["Type"] for name, one in resources.items() if one["Type"] in LEFT_OUT}
-    gone = rules.keys() | left_out.keys()
+    left_out = {name: one["Type"] for name, one in resources.items() if _is_left_out(one)}
+    kept = {name: one for name, one in resources.items() if name not in {*rules, *left_out}}
+    rewritten = [name for name, one in kept.items() if one["Type"] == _ALARM]
+    for name in rewritten:
+        kept[name] = kept[name] | {"Properties": _on_one_metric(kept[name]["Properties"])}
     whole["Resources"] = {
-        name: _with_batches(_without(one, gone))
-        for name, one in resources.items()
-        if name not in gone
+        name: _with_batches(_named(_without(one, {*rules, *left_out}), left_out.keys()))
+        for name, one in kept.items()
     }
     template.write_text(json.dumps(whole))
-    return Differences(resources=len(whole["Resources"]), rules=rules, left_out=left_out)
+    return Differences(resources=len(kept), rules=rules, left_out=left_out, rewritten=rewritten)
 
 
-def _without(resource: Json, gone: set[str]) -> Json:
+def _is_left_out(resource: Json) -> bool:
+    queries = resource.get("Properties", {}).get("Metrics", [])
+    return resource["Type"] in LEFT_OUT or (resource["Type"] == _ALARM and len(queries) > 1)
+
+
+def _on_one_metric(alarm: Json) -> Json:
+    """Write an alarm's single query as the metric that it is."""
+    (query,) = alarm["Metrics"]
+    metric, statistic = query["MetricStat"], query["MetricStat"]["Stat"]
+    field = "Statistic" if statistic in _STATISTICS else "ExtendedStatistic"
+    rest = {name: value for name, value in alarm.items() if name != "Metrics"}
+    return rest | metric["Metric"] | {"Period": metric["Period"], field: statistic}
+
+
+def _named(value: Json, gone: AbstractSet[str]) -> Json:
+    """Put a plausible name where something that is left out is referred to."""
+    match value:
+        case {"Ref": str(name)} | {"Fn::GetAtt": [str(name), *_]} if name in gone:
+            return f"arn:aws:cloudwatch:us-east-1:000000000000:alarm:{name}"
+        case dict():
+            return {name: _named(one, gone) for name, one in value.items()}
+        case list():
+            return [_named(one, gone) for one in value]
+        case _:
+            return value
+
+
+def _counted(kinds: Iterable[str]) -> str:
+    counts = Counter(kind.rpartition("::")[2] for kind in kinds)
+    return ", ".join(f"{count} {kind}" for kind, count in counts.items())
+
+
+def _without(resource: Json, gone: AbstractSet[str]) -> Json:
     """Let a resource not wait for what is gone."""
     waits = [name for name in _listed(resource.get("DependsOn", [])) if name not in gone]
     rest = {name: value for name, value in resource.items() if name != "DependsOn"}

@@ -26,6 +26,7 @@ from tests.infra.synthesized import ROOT, Synthesized, as_list, read, resolved, 
 
 pytestmark = pytest.mark.slow
 
+ALARM = "AWS::CloudWatch::Alarm"
 OUTPUTS = {
     "TableName": "table",
     "BucketName": "bucket",
@@ -48,7 +49,7 @@ def assembly(host: Synthesized, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_rehearsed_template_differs_by_what_is_told_and_by_nothing_else(
+def test_a_rehearsed_template_lacks_what_is_told_and_nothing_else(
     assembly: Path, host: Synthesized
 ) -> None:
     changed = differences.apply(assembly)
@@ -57,33 +58,71 @@ def test_a_rehearsed_template_differs_by_what_is_told_and_by_nothing_else(
     told = "\n".join(changed.lines())
     gone = host.resources.keys() - rehearsed.resources.keys()
     assert gone == changed.rules.keys() | changed.left_out.keys()
-    assert all(name in told for name in gone)
+    assert {host.resources[name]["Type"] for name in changed.left_out} <= {
+        *differences.LEFT_OUT,
+        ALARM,
+    }
     assert changed.resources == len(rehearsed.resources)
-    for name, resource in rehearsed.resources.items():
-        original = host.resources[name]
-        assert without_batches(resource) == without_batches(original) | waits(original, gone)
+    for name in gone:
+        assert host.resources[name]["Type"].rpartition("::")[2] in told
+
+
+def test_a_rehearsed_resource_differs_by_what_is_told_and_by_nothing_else(
+    assembly: Path, host: Synthesized
+) -> None:
+    changed = differences.apply(assembly)
+    rehearsed = read(assembly)
+
+    differing = {
+        name: resource
+        for name, resource in rehearsed.resources.items()
+        if resource != host.resources[name]
+    }
+    policies = {name for name, one in differing.items() if one["Type"] == "AWS::IAM::Policy"}
+    referring = {
+        name
+        for name in differing
+        if any(f'"{one}"' in json.dumps(host.resources[name]) for one in told_gone(changed))
+    }
+    assert differing.keys() == policies | referring | set(changed.rewritten)
+    for name in policies - referring:
+        assert without_batches(differing[name]) == without_batches(host.resources[name])
     for batch in differences.BATCHES.values():
-        assert batch in told
         assert batch in rehearsed.text
+        assert batch not in host.text
+
+
+def told_gone(changed: differences.Differences) -> set[str]:
+    return {*changed.rules, *changed.left_out}
 
 
 def without_batches(resource: dict[str, Any]) -> dict[str, Any]:  # Any: JSON
-    text = json.dumps(resource)
-    for action, batch in differences.BATCHES.items():
-        assert action in text or batch not in text
-    copy: dict[str, Any] = json.loads(text)
-    if copy["Type"] == "AWS::IAM::Policy":
-        for statement in copy["Properties"]["PolicyDocument"]["Statement"]:
-            actions = as_list(statement["Action"])
-            batches = differences.BATCHES.values()
-            statement["Action"] = [one for one in actions if one not in batches]
+    copy: dict[str, Any] = json.loads(json.dumps(resource))
+    for statement in copy["Properties"]["PolicyDocument"]["Statement"]:
+        actions = as_list(statement["Action"])
+        batches = differences.BATCHES.values()
+        statement["Action"] = [one for one in actions if one not in batches]
     return copy
 
 
-def waits(resource: dict[str, Any], gone: set[str]) -> dict[str, Any]:  # Any: JSON
-    if "DependsOn" not in resource:
-        return {}
-    return {"DependsOn": [one for one in as_list(resource["DependsOn"]) if one not in gone]}
+def test_an_alarm_on_one_metric_says_the_same_without_a_query(
+    assembly: Path, host: Synthesized
+) -> None:
+    changed = differences.apply(assembly)
+    rehearsed = read(assembly)
+
+    assert changed.rewritten
+    for name in changed.rewritten:
+        before, after = (one.resources[name]["Properties"] for one in (host, rehearsed))
+        (query,) = before["Metrics"]
+        statistic = after.get("Statistic", after.get("ExtendedStatistic"))
+        assert (statistic, after["Period"]) == (
+            query["MetricStat"]["Stat"],
+            query["MetricStat"]["Period"],
+        )
+        assert after["MetricName"] == query["MetricStat"]["Metric"]["MetricName"]
+        assert after["Threshold"] == before["Threshold"]
+        assert "Metrics" not in after
 
 
 def test_nothing_that_is_left_out_is_referred_to(assembly: Path) -> None:
