@@ -9,7 +9,6 @@ import pytest
 
 from handlers.reports import worker
 from infra.local.cloudwatch.names import metric
-from infra.parts import JOBS
 from sekali.telemetry import events
 from sekali.telemetry.measures import MEASURES, METRICS
 from tests.infra.metrics_table import PAGE, table, written
@@ -67,6 +66,8 @@ def test_a_dimension_that_nothing_publishes_is_found(dev: Synthesized) -> None:
 
 
 def test_metrics_are_read_under_the_names_that_the_functions_have(dev: Synthesized) -> None:
+    from infra.parts import JOBS
+
     monitored = Monitored.of(dev)
     variables = [
         one["Environment"]["Variables"] for one in dev.of("AWS::Lambda::Function").values()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sekali.drawing import Drawing
     from sekali.durable import Durable
     from sekali.invocation import Invocation
-    from sekali.items import Item
+    from sekali.items import Ending, Item
     from sekali.scripts import Command
     from sekali.warm import Container
 
@@ -241,7 +241,7 @@ class Concluding:
         if ending is None:
             return
         item.verdict = finish_verdict(ending, answer)
-        if isinstance(answer, FinishSuperseded):
+        if _was_late(item, ending, answer):
             container.emit(events.Superseded(name=item.name, key=item.key, fence=ending.fence))
         if item.verdict.fate == "delete":
             container.remember_done(item)
@@ -257,6 +257,23 @@ class Concluding:
                 epochs=item.epochs or {},
                 drops=drops,
             )
+
+
+def _was_late(item: Item, ending: Ending, answer: FinishAnswer | None) -> bool:
+    """Tell whether a body's own result came after somebody newer's, and does not count.
+
+    Where the table has the outcome, the cache settles the id whoever is late (PROTOCOL §2, finish):
+    then another result stands there, or a lease that was lost filled nothing.
+    """
+    if isinstance(answer, FinishSuperseded):
+        return True
+    lease, spec = item.lease, item.spec
+    if lease is None or not lease.started or not isinstance(answer, Finished):
+        return False
+    if item.source == "table" or answer.result != ending.result:
+        return True
+    keeps_values = spec is not None and spec.key is not None and spec.ttl_seconds > 0
+    return lease.lost and keeps_values and not answer.filled
 
 
 def _settled_as(item: Item) -> Outcome:
