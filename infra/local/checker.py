@@ -8,8 +8,8 @@ on a line that each started body writes, and on reports that the oracle computes
     distinct_ids, _keys   of the messages that have to succeed
     completed             of these ids, those whose row is done
     loads                 started bodies of their keys
-    loads_explained       each load as the first of its key, after a killed one, after the TTL, or
-                          unexplained
+    loads_explained       each load as the first of its key, after a killed one, after the TTL,
+                          after an injected fault, or unexplained
     duplicates_suppressed messages beyond the first of a completed id
     served_from_cache     completed ids whose own body never started
     dead_lettered         messages in the dead letter queue
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 _TTL_SECONDS: Final = 3_600 * 0.9
 _MAX_ATTEMPTS: Final = 3
 _SHOWN_PROBLEMS: Final = 20
+# A body that was running when a fault ended may have begun before it was seen.
+_FAULT_SLACK_SECONDS: Final = 10.0
 _SHOWN_KEYS: Final = 5
 
 
@@ -187,7 +189,9 @@ def _check_executions(report: Report, workload: Workload, evidence: Evidence) ->
     loaded = {question.key for question in workload.asked.values()}
     retried = {message.job_id for message in workload.messages if message.kind == "damaged"}
     recorded = _recorded(evidence.writes)
-    explained = Counter({"first": 0, "after_kill": 0, "after_ttl": 0, "unexplained": 0})
+    explained = Counter(
+        {"first": 0, "after_kill": 0, "after_ttl": 0, "after_fault": 0, "unexplained": 0}
+    )
     ended: Counter[str] = Counter()
     for key, executions in _by_key(evidence.executions).items():
         completed_at: float | None = None
@@ -196,8 +200,10 @@ def _check_executions(report: Report, workload: Workload, evidence: Evidence) ->
             if completed_at is not None:
                 kept = execution.at - completed_at < _TTL_SECONDS
                 why = "unexplained" if kept else "after_ttl"
+                if kept and _struck(evidence, completed_at, execution.at):
+                    why = "after_fault"
             job_id, allowed = execution.job_id, _MAX_ATTEMPTS if execution.job_id in retried else 1
-            if ended[job_id] >= allowed:
+            if ended[job_id] >= allowed and why != "after_fault":
                 report.find("double_effects", f"the body of {job_id} ran again")
             elif job_id not in retried and execution.at > recorded.get(job_id, math.inf):
                 report.find("double_effects", f"the body of {job_id} ran after it was recorded")
@@ -213,6 +219,14 @@ def _check_executions(report: Report, workload: Workload, evidence: Evidence) ->
     report.takeovers_seen = sum(
         any(execution.interrupted for execution in executions[:-1])
         for executions in _by_key(evidence.executions).values()
+    )
+
+
+def _struck(evidence: Evidence, completed_at: float, started_at: float) -> bool:
+    """Whether a fault fell between a completed computation and the next one, or met either."""
+    return any(
+        began <= started_at and ended >= completed_at - _FAULT_SLACK_SECONDS
+        for began, ended in evidence.faults
     )
 
 

@@ -1,17 +1,20 @@
 """Run the stack on this machine with real jobs, and prove what came of them.
 
-    python -m infra.local.demo [--messages N] [--seed S] [--kill] [--report FILE] [--stay]
+    python -m infra.local.demo [--messages N] [--seed S] [--kill] [--chaos] [--report FILE] [--stay]
 
     synth ──> stack ──> months of flights into the bucket ──> wave 0 ──> settled ──> wave 1 ──>
     settled ──> evidence ──> check ──> table and report
 
 Exit status 1 if anything is lost, doubled, wrong or still waiting. Ctrl-C leaves nothing behind.
 With `--stay` the stack goes on until Ctrl-C, for the `sekali` command and for jobs of your own.
+Meanwhile a page on this machine draws the stack's dashboards and alarms, one of CloudWatch's
+minutes in two seconds; with `--chaos` the jobs come slowly, and faults strike one after another.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import signal
 import sys
@@ -24,10 +27,13 @@ from rich.console import Console
 from infra.local import flights, summary
 from infra.local.chaos import KillOnce
 from infra.local.checker import check
+from infra.local.cloudwatch.pace import Pace
 from infra.local.gather import Run, gather
 from infra.local.oracle import Oracle
+from infra.local.page import server
 from infra.local.progress import Progress
 from infra.local.stack import LocalStack
+from infra.local.storm import Storm
 from infra.local.synthesis import ROOT, synthesize
 from infra.local.workload import plan
 
@@ -43,6 +49,9 @@ MONTHS: Final = flights.MONTHS[:3]
 _PER_CALL: Final = 10
 # A killed batch comes back after 30 s; everything else takes seconds.
 _SETTLED_WITHIN_SECONDS: Final = 240.0
+_PACE: Final = Pace(minute_seconds=2)
+# With faults, jobs come for as long as they strike.
+_CHAOS_SECONDS: Final = 60.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -58,6 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             messages=options.messages,
             seed=options.seed,
             kill=options.kill,
+            chaos=options.chaos,
             stay=options.stay,
         )
     except KeyboardInterrupt:
@@ -70,18 +80,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(
-    console: Console, *, messages: int, seed: int, kill: bool, stay: bool = False
+    console: Console,
+    *,
+    messages: int,
+    seed: int,
+    kill: bool,
+    chaos: bool = False,
+    stay: bool = False,
 ) -> tuple[Report, dict[str, Any]]:  # Any: JSON
     """Run a workload through a fresh stack; answer the check's report and what to add to it."""
     console.print("Synthesizing the stack for this machine (once per change)", highlight=False)
     assembly = synthesize()
     months = flights.read_months(FLIGHTS, months=MONTHS)
     workload = plan(messages, seed=seed, months=MONTHS)
-    with LocalStack(assembly, poll=False) as stack:
+    with LocalStack(assembly, poll=False, pace=_PACE) as stack, contextlib.ExitStack() as exits:
         _upload(stack, months)
         killer = KillOnce(stack) if kill else None
+        storm = Storm(stack, dict(flights.objects(months))) if chaos else None
+        if storm is not None:
+            exits.callback(storm.stop)
+        _serve(console, stack, storm, exits)
         with Progress(console, stack) as progress:
-            gathered = _drive(stack, workload, progress)
+            gathered = _drive(stack, workload, progress, storm)
         evidence = gather(stack, gathered)
         report = check(workload, evidence, oracle=Oracle(months))
         environments = sum(fleet.environments_started for fleet in stack.fleets.values())
@@ -96,6 +116,19 @@ def run(
         }
 
 
+def _serve(
+    console: Console, stack: LocalStack, storm: Storm | None, exits: contextlib.ExitStack
+) -> None:
+    """Serve the live page until the demo ends."""
+    if not server.available():
+        console.print("The live page needs packages of npm: `make page`", highlight=False)
+        return
+    page = server.Page(stack, strikes=(list) if storm is None else storm.strikes)
+    page.start()
+    exits.callback(page.close)
+    console.print(f"Watch it: {page.url}", highlight=False, soft_wrap=True)
+
+
 def _stay(console: Console) -> None:
     """Leave the stack working until Ctrl-C."""
     console.print("The stack goes on; `.venv/bin/sekali --help`, Ctrl-C to end.", highlight=False)
@@ -107,24 +140,35 @@ def _stay(console: Console) -> None:
 
 
 def _upload(stack: LocalStack, months: dict[str, bytes]) -> None:
+    """Put the months into the bucket, as if they had been there before anybody listened."""
     (bucket,) = stack.template.buckets.values()
-    for key, content in flights.objects(months):
-        stack.aws.s3.put_object(Bucket=bucket, Key=key, Body=content)
+    with stack.events.deaf_to_objects():
+        for key, content in flights.objects(months):
+            stack.aws.s3.put_object(Bucket=bucket, Key=key, Body=content)
 
 
-def _drive(stack: LocalStack, workload: Workload, progress: Progress) -> Run:
+def _drive(stack: LocalStack, workload: Workload, progress: Progress, storm: Storm | None) -> Run:
     queue = stack.source_queue()
     sent_at: dict[str, float] = {}
     started = time.monotonic()
     stack.start_polling()
+    pause = 0.0
+    if storm is not None:
+        storm.start()
+        pause = _CHAOS_SECONDS * _PER_CALL / len(workload.messages)
     for wave in sorted({message.wave for message in workload.messages}):
-        _send(stack, workload.wave(wave), sent_at, progress)
+        _send(stack, workload.wave(wave), sent_at, progress, pause_seconds=pause)
         stack.wait_until_drained(
             queue,
             within_seconds=_SETTLED_WITHIN_SECONDS,
             progress=lambda waiting: _show(progress, waiting),
         )
-    return Run(seconds=time.monotonic() - started, sent_at=sent_at)
+    seconds = time.monotonic() - started
+    if storm is None:
+        return Run(seconds=seconds, sent_at=sent_at)
+    storm.join()
+    stack.wait_until_drained(queue, within_seconds=_SETTLED_WITHIN_SECONDS)
+    return Run(seconds=seconds, sent_at=sent_at, faults=storm.spans())
 
 
 def _show(progress: Progress, waiting: int) -> None:
@@ -137,6 +181,8 @@ def _send(
     messages: Sequence[Planned],
     sent_at: dict[str, float],
     progress: Progress,
+    *,
+    pause_seconds: float,
 ) -> None:
     """Send messages as a producer does, ten at a time."""
     url = stack.aws.queue_url(stack.source_queue())
@@ -153,6 +199,7 @@ def _send(
             raise RuntimeError(f"the queue refused messages: {answer['Failed']}")
         progress.sent += len(chunk)
         progress.show()
+        time.sleep(pause_seconds)
 
 
 def _entry(index: int, message: Planned) -> dict[str, Any]:  # Any: as above.
@@ -174,10 +221,16 @@ def _parser() -> argparse.ArgumentParser:
         "--kill", action="store_true", help="kill one execution environment in the middle of a job"
     )
     parser.add_argument(
+        "--chaos", action="store_true", help="let jobs come slowly, and faults strike meanwhile"
+    )
+    parser.add_argument(
         "--report", type=Path, metavar="FILE", help="write the figures to FILE as JSON"
     )
     parser.add_argument(
-        "--stay", action="store_true", help="let the stack go on until Ctrl-C, for `sekali`"
+        "--stay",
+        "--serve",
+        action="store_true",
+        help="let the stack and its page go on until Ctrl-C, for `sekali`",
     )
     return parser
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import time
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +14,7 @@ from infra.local.event_bus import EventBus
 from infra.local.fleet import Fleet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from infra.local.aws import Aws
     from infra.local.cloudwatch.alarms import Change
@@ -53,6 +54,7 @@ class EventFunctions:
         self._aws = aws
         self.fleets: dict[str, Fleet] = {}
         self._lines: dict[str, AsyncCalls] = {}
+        self._deaf = False
         destinations = {one.function: one for one in template.destinations}
         for logical_id in {name for rule in template.rules for name in rule.functions}:
             function = template.functions[logical_id]
@@ -90,6 +92,15 @@ class EventFunctions:
         """Wait until everything has ended."""
         for line in self._lines.values():
             line.join()
+
+    @contextlib.contextmanager
+    def deaf_to_objects(self) -> Iterator[None]:
+        """Let the objects that are put inside make no events."""
+        self._deaf = True
+        try:
+            yield
+        finally:
+            self._deaf = False
 
     def alarm_changed(self, change: Change) -> None:
         """Tell the bus of an alarm, as CloudWatch does."""
@@ -134,7 +145,7 @@ class EventFunctions:
 
     def _object_created(self, **told: Any) -> None:  # Any: what botocore hands to a hook.
         where = told["context"].get("sekali_object")
-        if where is not None and told["http_response"].status_code == 200:  # noqa: PLR2004 - OK
+        if where is not None and not self._deaf and told["http_response"].status_code == 200:  # noqa: PLR2004 - OK
             bucket, key = where
             self.bus.put(
                 {

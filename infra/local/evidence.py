@@ -74,13 +74,18 @@ class Measures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Everything that was seen; `fetch` reads an object that an item points to."""
+    """Everything that was seen; `fetch` reads an object that an item points to.
+
+    `faults` are the spans (Unix seconds) in which something was injected that the guarantee speaks
+    of: the cache was away, the table refused, a month was invalidated.
+    """
 
     rows: Iterable[Item]
     writes: Sequence[Write]
     executions: Sequence[Execution]
     dead_letters: Sequence[DeadLetter]
     left_in_queue: int = 0
+    faults: Sequence[tuple[float, float]] = ()
     fetch: Callable[[str], bytes] | None = None
     measures: Measures = field(default_factory=Measures)
 

@@ -17,7 +17,7 @@ from infra.local.evidence import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from infra.local.stack import LocalStack
 
@@ -32,10 +32,11 @@ _COMPUTED: Final = "body"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What only the driver of a run knows: how long it took, and when it first sent each id."""
+    """What only the driver of a run knows: its length, when it first sent each id, the faults."""
 
     seconds: float
     sent_at: Mapping[str, float]
+    faults: Sequence[tuple[float, float]] = ()
 
 
 def gather(stack: LocalStack, run: Run) -> Evidence:
@@ -54,6 +55,7 @@ def gather(stack: LocalStack, run: Run) -> Evidence:
         executions=executions,
         dead_letters=list(_dead_letters(stack)),
         left_in_queue=stack.waiting(queue),
+        faults=run.faults,
         fetch=fetch,
         measures=_measures(stack, run),
     )

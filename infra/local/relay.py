@@ -10,6 +10,8 @@ import threading
 from collections.abc import Callable
 from typing import Final, Protocol, cast
 
+from infra.local.faults import Weather
+
 _HIGH_WATER_BYTES: Final = 1 << 20
 # For how long an observer may hold bytes back that go to a client.
 _HOLD_SECONDS: Final = 0.0005
@@ -58,12 +60,18 @@ class Relay:
         self._thread = threading.Thread(target=self._serve, name="relay", daemon=True)
         self._thread.start()
 
-    def open(self, upstream: Address, observe: Callable[[], Observer]) -> Door:
-        """Open a port that leads to `upstream`, with a fresh observer for each connection."""
+    def open(
+        self, upstream: Address, observe: Callable[[], Observer], *, weather: Weather | None = None
+    ) -> Door:
+        """Open a port that leads to `upstream`, with a fresh observer for each connection.
+
+        `weather` decides what befalls what passes; without one, nothing does.
+        """
+        calm = weather or Weather()
 
         async def listen() -> asyncio.Server:
             return await self._loop.create_server(
-                lambda: _Client(upstream, observe()), "127.0.0.1", 0
+                lambda: _Client(upstream, observe(), calm), "127.0.0.1", 0
             )
 
         server = asyncio.run_coroutine_threadsafe(listen(), self._loop).result()
@@ -136,21 +144,41 @@ class _Side(asyncio.Protocol):
 class _Client(_Side):
     """The end that a function opened: connects to the server when it has come in."""
 
-    def __init__(self, upstream: Address, observer: Observer) -> None:
+    def __init__(self, upstream: Address, observer: Observer, weather: Weather) -> None:
         super().__init__()
+        self._weather = weather
         self.observer = observer
         self._upstream = upstream
         self._connecting: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        if self._weather.cut:
+            self._abort()
+            return
         self.peer = _Server(self)
         self._connecting = asyncio.ensure_future(self._connect(self.peer))
 
     def data_received(self, data: bytes) -> None:
+        if self._weather.cut:
+            self._abort()
+            return
         self.observer.sent(data)
+        if refusal := self._weather.refused(data):
+            self.observer.received(refusal)
+            self.give(refusal)
+        elif (seconds := self._weather.delay(data)) > 0:
+            asyncio.get_running_loop().call_later(seconds, self._forward, data)
+        else:
+            self._forward(data)
+
+    def _forward(self, data: bytes) -> None:
         if self.peer is not None:
             self.peer.give(data)
+
+    def _abort(self) -> None:
+        if self.transport is not None:
+            self.transport.abort()
 
     def number(self) -> int:
         """Answer the socket's number."""

@@ -21,7 +21,7 @@ from infra.local.aws import Aws
 from infra.local.aws_calls import AwsCalls
 from infra.local.cloudwatch.alarms import Change
 from infra.local.cloudwatch.pace import Pace
-from infra.local.doors import Doors
+from infra.local.doors import Climate, Doors
 from infra.local.environment import Environment, LogLine
 from infra.local.event_functions import EventFunctions
 from infra.local.event_source import Delivery, EventSource, Source
@@ -72,6 +72,7 @@ class LocalStack:
         self._events: EventFunctions | None = None
         self.logs = Logs()
         self.calls = AwsCalls()
+        self.climate = Climate()
         self.fleets: dict[str, Fleet] = {}
         self._poll_at_start = poll
         self._sources: list[EventSource] = []
@@ -211,7 +212,13 @@ class LocalStack:
                 function,
                 number=number,
                 nursery=nursery,
-                doors=Doors(relay, cache=self.cache_address, aws=aws_address, calls=self.calls),
+                doors=Doors(
+                    relay,
+                    cache=self.cache_address,
+                    aws=aws_address,
+                    calls=self.calls,
+                    climate=self.climate,
+                ),
                 runtime=runtime,
                 folder=folder / f"{function.name}-{number}",
                 on_line=take,

@@ -70,6 +70,7 @@ class Watch:
         )
         self.refusals: deque[str] = deque(maxlen=_KEPT_REFUSALS)
         self.crashed: Exception | None = None
+        self.started_at = time.time()
         self._template = template
         self._samplers: list[Callable[[], None]] = []
         self._closing = contextlib.ExitStack()

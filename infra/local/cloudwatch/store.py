@@ -7,7 +7,7 @@ older than three hours falls out. Times are CloudWatch's seconds.
 import math
 import threading
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -47,6 +47,7 @@ class Datum:
 class _Ring:
     slots: deque[tuple[int, Samples]]
     unit: str
+    total: float = 0.0
 
     def samples(self, slot: int) -> Samples:
         if not self.slots or self.slots[-1][0] < slot:
@@ -82,11 +83,14 @@ class MetricStore:
         """
         with self._lock:
             for datum in data:
-                samples = self._ring(datum).samples(self._slot(datum.at))
+                ring = self._ring(datum)
+                samples = ring.samples(self._slot(datum.at))
                 for value, count in datum.values:
                     samples.add(value, count)
+                    ring.total += value * count
                 if datum.summary is not None:
                     count, total, minimum, maximum = datum.summary
+                    ring.total += total
                     samples.add_summary(count=count, total=total, minimum=minimum, maximum=maximum)
 
     def put_one(
@@ -140,15 +144,16 @@ class MetricStore:
         with self._lock:
             return {name: ring.unit for name, ring in self._rings.items()}
 
-    def total(self, name: str, *, dimensions: Mapping[str, str] | None = None) -> float:
-        """Add up all kept values of the metrics called `name` that have these dimensions."""
-        wanted = set((dimensions or {}).items())
+    def total(self, name: str) -> float:
+        """Add up the values that every metric called `name` ever had, each counted once.
+
+        One value may be published under several sets of dimensions; the finest set is read.
+        """
         with self._lock:
+            found = {metric: ring for metric, ring in self._rings.items() if metric.name == name}
+            finest = max((len(metric.dimensions) for metric in found), default=0)
             return math.fsum(
-                samples.total
-                for metric, ring in self._rings.items()
-                if metric.name == name and wanted <= metric.dimensions
-                for _, samples in ring.slots
+                ring.total for metric, ring in found.items() if len(metric.dimensions) == finest
             )
 
     def _slot(self, at: float) -> int:
