@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,11 +12,14 @@ import pytest
 from infra.local.stack import LocalStack
 from infra.local.synthesis import synthesize
 from sekali.cli import shelf
+from sekali.cli.clients import Session
 from sekali.cli.program import main
 from tests.flight_data import invented_month
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from sekali.cli.place import Service
 
 
 @pytest.fixture(scope="session")
@@ -32,6 +36,32 @@ def stack() -> Iterator[LocalStack]:
 def _no_long_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     """The servers of these tests know all of their messages at once."""
     monkeypatch.setattr(shelf, "WAIT_SECONDS", 0)
+
+
+_make = Session._make
+
+
+@functools.cache
+def _made(endpoint_url: str, region: str, service: Service) -> Any:  # Any: a client
+    session = Session(
+        profile=None,
+        region=region,
+        endpoint_url=endpoint_url,
+        credentials=("local", "local"),
+    )
+    return _make(session, service)
+
+
+@pytest.fixture(autouse=True)
+def _clients_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Share the clients of a server among commands: making three takes longer than a command."""
+
+    def make(self: Session, service: Service) -> Any:  # Any: a client
+        if self.endpoint_url and self.region:
+            return _made(self.endpoint_url, self.region, service)
+        return _make(self, service)
+
+    monkeypatch.setattr(Session, "_make", make)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from sekali import __version__
-from sekali.cli import dlq, jobs, keys, workers
+from sekali.cli import dlq, doctor, jobs, keys, workers
 from sekali.cli.faults import Exit, Fault, translated
 from sekali.cli.here import Choices, shared_options
 
@@ -46,7 +46,7 @@ def completion(shell: str) -> None:
         click.echo(kind(program, {}, NAME, _COMPLETE).source())
 
 
-for command in (*jobs.COMMANDS, *keys.COMMANDS, *dlq.COMMANDS, *workers.COMMANDS):
+for command in (*jobs.COMMANDS, *keys.COMMANDS, *dlq.COMMANDS, *doctor.COMMANDS, *workers.COMMANDS):
     program.add_command(command)
 
 
