@@ -16,6 +16,7 @@ CRASHES: Final = "test_worker_crashes"
 DEAD: Final = "test_worker_dead_letters"
 FIFO: Final = "test_worker_fifo"
 OUTAGES: Final = "test_worker_outages"
+REFUSED: Final = "test_worker_refused"
 REASONS: Final = "test_worker_reasons"
 RECORDS: Final = "test_worker_records"
 
@@ -192,7 +193,7 @@ OF_THE_TABLE: Final = (
     ),
     Mutant(
         "unknown write is not repeated",
-        "concluding:Concluding._record",
+        "concluding:Concluding._write",
         "if self._invocation.remaining_seconds() < LAST_FLUSH_SECONDS + pause:",
         "if True:",
         OUTAGES,
@@ -390,6 +391,22 @@ OF_THE_FINISHES: Final = (
         "if True:",
         OUTAGES,
         "failing_finish_is_repeated_until_the_cache_answers[redis]",
+    ),
+    Mutant(
+        "refused finish is not repeated",
+        "concluding:Concluding._flush",
+        "left = [at for at in left if is_passing(replies[at])]",
+        "left = []",
+        REFUSED,
+        "finish_that_is_refused_for_the_moment_is_repeated_and_no_other[redis]",
+    ),
+    Mutant(
+        "what was taken is sent again with what was refused",
+        "concluding:Concluding._flush",
+        "left = [at for at in left if is_passing(replies[at])]",
+        "left = left if any(map(is_passing, got)) else []",
+        REFUSED,
+        "finish_that_is_refused_for_the_moment_is_repeated_and_no_other[recorded]",
     ),
 )
 

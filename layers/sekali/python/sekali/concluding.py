@@ -22,6 +22,7 @@ from sekali.invocation import LAST_FLUSH_SECONDS
 from sekali.lease_events import tell_end
 from sekali.marks import Marks
 from sekali.settling import defer, degraded_verdict, finish_verdict
+from sekali.shared import is_passing
 from sekali.telemetry import events
 
 if TYPE_CHECKING:
@@ -161,18 +162,18 @@ class Concluding:
         coherence, drops = self._container.coherence, self._container.local.drops
         news = [coherence.replaced(item.scoped_key) for item in items if _replaces(item)]
         marks = Marks(coherence, items)
-        leases = [item.lease for item in items if item.lease is not None]
+        leases = [item.lease for item in items]
         first = [*map(claims.finish, ends), *news]
         commands = [*first, *marks.commands, *self._container.run_commands()]
         with self._drawing.step("finish", items):
             replies = self._flush(commands, leases, recorded=all(end.recorded for end in ends))
-        if replies:
-            marks.learn(replies[len(first) : len(first) + len(marks.commands)])
-            now = self._invocation.now()
-            for lease in leases:
+        marks.learn(replies[len(first) : len(first) + len(marks.commands)])
+        now = self._invocation.now()
+        for lease, reply in zip(leases, replies, strict=False):
+            if lease is not None and reply is not None:
                 tell_end(self._container.emit, lease, now)
         for index, (item, end) in enumerate(zip(items, ends, strict=True)):
-            reply = replies[index] if replies else None
+            reply = replies[index]
             if reply is None or isinstance(reply, Exception):
                 self._read(item, None)
             else:
@@ -181,31 +182,51 @@ class Concluding:
                 self._keep(item, end, answer, drops)
 
     def _flush(
-        self, commands: Sequence[Command], leases: Sequence[Lease], *, recorded: bool
+        self, commands: Sequence[Command], leases: Sequence[Lease | None], *, recorded: bool
     ) -> list[Any]:  # Any: replies, as `Shared.flush`
-        """Send the finishes; they are repeatable, so a lost reply is asked for again.
+        """Send the finishes, and again what was not heard or was refused for the moment.
 
-        What the table holds already is tried for a moment only: its messages may go without it. A
-        lease is not renewed while its own finish is under way: the refusal would look like a loss.
+        They are repeatable. What the table holds already is tried for a moment only: its messages
+        may go without it. A lease is not renewed while its own finish is under way: the refusal
+        would look like a loss.
+
+        Args:
+            commands: the finish of each lease first, then whatever goes along.
+            leases: who is finished; None where nobody holds one.
+            recorded: whether the table holds every outcome in it.
+
+        Returns:
+            One reply per command: None where there is none, an error where it is refused for good.
         """
         heartbeat = self._invocation.heartbeat
         patience = self._invocation.remaining_seconds() - LAST_FLUSH_SECONDS
         if recorded:
             patience = min(patience, RECORDED_PATIENCE_SECONDS)
         until, pause = self._invocation.now() + patience, RETRY_PAUSE_SECONDS
+        replies: list[Any] = [None] * len(commands)
+        left = list(range(len(commands)))
         while True:
-            for lease in leases:
+            for lease in _held(leases, left):
                 heartbeat.unwatch(lease)
             try:
-                return self._container.shared.flush(commands, operation="finish")
+                sent = [commands[at] for at in left]
+                got = self._container.shared.flush(sent, operation="finish")
             except SharedUnavailable as error:
-                if self._invocation.now() >= until:
-                    _log.error("%d finishes stay unconfirmed: %s", len(commands), error)
-                    return []
-                for lease in leases:
-                    heartbeat.watch(lease)
-                self._invocation.pause(min(pause, max(until - self._invocation.now(), 0.0)))
-                pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+                trouble: object = error
+            else:
+                for at, reply in zip(left, got, strict=True):
+                    replies[at] = reply
+                left = [at for at in left if is_passing(replies[at])]
+                trouble = next(filter(is_passing, got), None)
+            if not left:
+                return replies
+            if self._invocation.now() >= until:
+                _log.error("%d finishes stay unconfirmed: %s", len(left), trouble)
+                return replies
+            for lease in _held(leases, left):
+                heartbeat.watch(lease)
+            self._invocation.pause(min(pause, max(until - self._invocation.now(), 0.0)))
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
     def _end(self, item: Item) -> End:
         ending, spec = item.ending, item.spec
@@ -274,6 +295,11 @@ def _was_late(item: Item, ending: Ending, answer: FinishAnswer | None) -> bool:
         return True
     keeps_values = spec is not None and spec.key is not None and spec.ttl_seconds > 0
     return lease.lost and keeps_values and not answer.filled
+
+
+def _held(leases: Sequence[Lease | None], places: Sequence[int]) -> list[Lease]:
+    """Return the leases whose finishes stand in these places of a pipeline."""
+    return [lease for at in places if at < len(leases) and (lease := leases[at]) is not None]
 
 
 def _settled_as(item: Item) -> Outcome:

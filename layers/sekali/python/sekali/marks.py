@@ -34,7 +34,7 @@ class Marks:
     def learn(self, replies: Sequence[Any]) -> None:  # Any: replies, as `Shared.flush`
         """Take the replies in, in the order of the commands."""
         for tag, reply in zip(self._tags, replies, strict=True):
-            if not isinstance(reply, Exception):
+            if isinstance(reply, bytes):
                 self._marks[tag] = reply.decode()
                 self._coherence.learn(tag, self._marks[tag])
 

@@ -80,6 +80,36 @@ def _refused(replies: Sequence[Any]) -> list[int]:  # Any: as in Shared.flush
     return [at for at, reply in enumerate(replies) if isinstance(reply, Exception)]
 
 
+_PASSING: Final = ("NOREPLICAS", "MISCONF", "TRYAGAIN", "BUSY", "LOADING")
+
+
+def is_passing(reply: object) -> bool:
+    """Tell whether a refusal is of the server's present state and not of the command.
+
+    A primary that is being replaced, has no room or no replicas takes the same command later.
+    """
+    if not isinstance(reply, Exception):
+        return False
+    from redis.exceptions import (
+        BusyLoadingError,
+        ClusterDownError,
+        MasterDownError,
+        OutOfMemoryError,
+        ReadOnlyError,
+        TryAgainError,
+    )
+
+    of_the_moment = (
+        BusyLoadingError,
+        ClusterDownError,
+        MasterDownError,
+        OutOfMemoryError,
+        ReadOnlyError,
+        TryAgainError,
+    )
+    return isinstance(reply, of_the_moment) or str(reply).startswith(_PASSING)
+
+
 class Shared:
     """Send pipelines to the shared cache.
 
