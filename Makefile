@@ -37,7 +37,7 @@ $(BIN)/uv pip install --quiet --offline --no-deps --no-build-isolation --python 
 	--editable . || $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 endef
 
-.PHONY: demo local docs pictures test test-unit test-node test-java test-package test-synths lint synth bench chaos schema deploy-local
+.PHONY: demo local docs pictures test test-unit test-browser test-alarms test-node test-java test-package test-synths lint synth bench chaos schema deploy-local
 .PHONY: data layers lock page setup setup-demo clean
 .DEFAULT_GOAL := demo
 
@@ -55,6 +55,13 @@ test: $(VENV)/.dev $(VENV)/.vendor data $(MINISTACK)/.ready
 # Without servers of AWS interfaces and without the stack: what the second Python version runs.
 test-unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 tests/unit tests/properties $(ARGS)
+
+# The live page in Chromium, which Debian's package brings; pictures go to build/pictures.
+test-browser: $(VENV)/.dev $(VENV)/.vendor data $(MINISTACK)/.ready page \
+		tests/browser/node_modules/.package-lock.json
+	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null \
+		|| (apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium > /dev/null)
+	$(ON_PATH) $(BIN)/python -m pytest -m browser tests/browser $(ARGS)
 
 # The Node example of docs/message.md, with the AWS SDK for JavaScript.
 test-node: $(VENV)/.dev $(VENV)/.vendor $(MINISTACK)/.ready tests/node/node_modules/.package-lock.json
@@ -118,7 +125,7 @@ setup-demo: $(VENV)/.demo $(VENV)/.vendor data $(MINISTACK)/.ready page
 page: $(PAGE)/.ready
 
 clean:
-	rm -rf .venv .venv-* .cache cdk.out dist build site tests/node/node_modules
+	rm -rf .venv .venv-* .cache cdk.out dist build site tests/node/node_modules tests/browser/node_modules
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -172,6 +179,10 @@ $(FLIGHTS): infra/local/data-requirements.txt $(VENV)/.uv
 
 tests/node/node_modules/.package-lock.json: tests/node/package-lock.json $(VENV)/.dev
 	@$(ON_PATH) npm --prefix tests/node ci --silent --no-audit --no-fund
+	@touch $@
+
+tests/browser/node_modules/.package-lock.json: tests/browser/package-lock.json $(VENV)/.dev
+	@$(ON_PATH) npm --prefix tests/browser ci --silent --no-audit --no-fund --ignore-scripts
 	@touch $@
 
 # --- locks ----------------------------------------------------------------------------------

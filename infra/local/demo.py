@@ -38,7 +38,7 @@ from infra.local.synthesis import ROOT, synthesize
 from infra.local.workload import plan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from infra.local.checker import Report
     from infra.local.workload import Planned, Workload
@@ -94,14 +94,14 @@ def run(
     months = flights.read_months(FLIGHTS, months=MONTHS)
     workload = plan(messages, seed=seed, months=MONTHS)
     with LocalStack(assembly, poll=False, pace=_PACE) as stack, contextlib.ExitStack() as exits:
-        _upload(stack, months)
+        upload(stack, months)
         killer = KillOnce(stack) if kill else None
         storm = Storm(stack, dict(flights.objects(months))) if chaos else None
         if storm is not None:
             exits.callback(storm.stop)
         _serve(console, stack, storm, exits)
         with Progress(console, stack) as progress:
-            gathered = _drive(stack, workload, progress, storm)
+            gathered = drive(stack, workload, progress, storm)
         evidence = gather(stack, gathered)
         report = check(workload, evidence, oracle=Oracle(months))
         environments = sum(fleet.environments_started for fleet in stack.fleets.values())
@@ -139,7 +139,7 @@ def _stay(console: Console) -> None:
         console.print("Stopped; nothing is left behind.", highlight=False)
 
 
-def _upload(stack: LocalStack, months: dict[str, bytes]) -> None:
+def upload(stack: LocalStack, months: dict[str, bytes]) -> None:
     """Put the months into the bucket, as if they had been there before anybody listened."""
     (bucket,) = stack.template.buckets.values()
     with stack.events.deaf_to_objects():
@@ -147,7 +147,8 @@ def _upload(stack: LocalStack, months: dict[str, bytes]) -> None:
             stack.aws.s3.put_object(Bucket=bucket, Key=key, Body=content)
 
 
-def _drive(stack: LocalStack, workload: Workload, progress: Progress, storm: Storm | None) -> Run:
+def drive(stack: LocalStack, workload: Workload, progress: Progress, storm: Storm | None) -> Run:
+    """Send every wave and wait until it is settled; the pollers are started here."""
     queue = stack.source_queue()
     sent_at: dict[str, float] = {}
     started = time.monotonic()
@@ -157,7 +158,13 @@ def _drive(stack: LocalStack, workload: Workload, progress: Progress, storm: Sto
         storm.start()
         pause = _CHAOS_SECONDS * _PER_CALL / len(workload.messages)
     for wave in sorted({message.wave for message in workload.messages}):
-        _send(stack, workload.wave(wave), sent_at, progress, pause_seconds=pause)
+        send(
+            stack,
+            workload.wave(wave),
+            sent_at,
+            pause_seconds=pause,
+            told=lambda sent: _sent(progress, sent),
+        )
         stack.wait_until_drained(
             queue,
             within_seconds=_SETTLED_WITHIN_SECONDS,
@@ -171,20 +178,28 @@ def _drive(stack: LocalStack, workload: Workload, progress: Progress, storm: Sto
     return Run(seconds=seconds, sent_at=sent_at, faults=storm.spans())
 
 
+def _sent(progress: Progress, sent: int) -> None:
+    progress.sent += sent
+    progress.show()
+
+
 def _show(progress: Progress, waiting: int) -> None:
     progress.waiting = waiting
     progress.show()
 
 
-def _send(
+def send(
     stack: LocalStack,
     messages: Sequence[Planned],
     sent_at: dict[str, float],
-    progress: Progress,
     *,
-    pause_seconds: float,
+    pause_seconds: float = 0.0,
+    told: Callable[[int], None] = lambda _sent: None,
 ) -> None:
-    """Send messages as a producer does, ten at a time."""
+    """Send messages as a producer does, ten at a time; `told` hears how many at each call.
+
+    When each id was sent first is added to `sent_at`.
+    """
     url = stack.aws.queue_url(stack.source_queue())
     for start in range(0, len(messages), _PER_CALL):
         chunk = messages[start : start + _PER_CALL]
@@ -197,8 +212,7 @@ def _send(
         answer = stack.aws.sqs.send_message_batch(QueueUrl=url, Entries=entries)
         if answer.get("Failed"):
             raise RuntimeError(f"the queue refused messages: {answer['Failed']}")
-        progress.sent += len(chunk)
-        progress.show()
+        told(len(chunk))
         time.sleep(pause_seconds)
 
 

@@ -101,22 +101,15 @@ class Storm:
         def serve() -> None:
             climate.aws.refused = lambda _: b""
 
-        def slow() -> None:
-            climate.aws.delay = slow_objects(_SLOW_SECONDS)
-            self._change_months()
-
-        def quick() -> None:
-            climate.aws.delay = lambda _: 0.0
-
         def reserve(concurrency: int | None) -> None:
             for fleet in fleets.values():
                 fleet.reserve(concurrency)
 
         yield "environments killed", 1.0, self._kill, _nothing
-        yield "every month's file changed", 2.0, self._change_months, _nothing
+        yield "every month's file changed", 2.0, self.change_months, _nothing
         yield "the shared cache is away", 7.0, cut, mend
         yield "the table throttles", 6.0, throttle, serve
-        yield "objects come late", 6.0, slow, quick
+        yield "objects come late", 6.0, self.slow_objects, self.quick_objects
         yield "Lambda refuses to start more", 5.0, lambda: reserve(1), lambda: reserve(None)
         yield "a deployment", 1.0, self._stack.redeploy, _nothing
 
@@ -127,7 +120,16 @@ class Storm:
                     when=lambda busy: busy.request_id != "", within_seconds=_FIND_BUSY_SECONDS
                 )
 
-    def _change_months(self) -> None:
+    def slow_objects(self) -> None:
+        """Let each load take long, and every month be loaded again."""
+        self._stack.climate.aws.delay = slow_objects(_SLOW_SECONDS)
+        self.change_months()
+
+    def quick_objects(self) -> None:
+        """Let loads be quick again."""
+        self._stack.climate.aws.delay = lambda _: 0.0
+
+    def change_months(self) -> None:
         """Write each month again: the same flights, but nobody can know that."""
         (bucket,) = self._stack.template.buckets.values()
         for key, content in self._months.items():

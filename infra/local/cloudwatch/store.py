@@ -147,13 +147,14 @@ class MetricStore:
     def total(self, name: str) -> float:
         """Add up the values that every metric called `name` ever had, each counted once.
 
-        One value may be published under several sets of dimensions; the finest set is read.
+        One value may be published under several sets of dimensions; the widest is read, which is
+        the one with the fewest.
         """
         with self._lock:
             found = {metric: ring for metric, ring in self._rings.items() if metric.name == name}
-            finest = max((len(metric.dimensions) for metric in found), default=0)
+            fewest = min((len(name.dimensions) for name in found if name.dimensions), default=0)
             return math.fsum(
-                ring.total for metric, ring in found.items() if len(metric.dimensions) == finest
+                ring.total for metric, ring in found.items() if len(metric.dimensions) == fewest
             )
 
     def _slot(self, at: float) -> int:
