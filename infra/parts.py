@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from aws_cdk import Acknowledgment, Duration, RemovalPolicy, Stack, Validations
+from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
@@ -13,6 +14,7 @@ from aws_cdk import aws_sqs as sqs
 from infra.cache import SERVERLESS_GB, Cache, ExistingCache, Nodes, SharedCache
 from infra.cache_access import access_string
 from infra.config import DEFAULT_WORKERS, Config
+from infra.event_function import EventFunction
 from infra.functions import Surroundings
 from infra.layers import handlers_code, library_layer, powertools_layer, vendor_layer
 from infra.monitoring.monitoring import Monitoring
@@ -126,6 +128,70 @@ def shared_cache(
         subnet_ids=network.subnet_ids,
         security_group=network.cache,
         encryption_key=key,
+    )
+
+
+def storage(stack: Stack, config: Config, *, key: kms.IKey | None) -> Storage:
+    """Make the table and the bucket."""
+    return Storage(
+        stack,
+        "Storage",
+        record_ttl_seconds=config.record_ttl_seconds,
+        keep_data=config.stage.keep_data,
+        encryption_key=key,
+    )
+
+
+def queue_worker(
+    stack: Stack,
+    config: Config,
+    name: str,
+    surroundings: Surroundings,
+    environment: Mapping[str, str],
+    *,
+    role: iam.IRole,
+    key: kms.IKey | None,
+) -> QueueWorker:
+    """Make the worker of a module of `handlers`, and its queue, or describe the user's."""
+    return QueueWorker(
+        stack,
+        construct_id(name),
+        numbers=queue_numbers(config),
+        surroundings=surroundings,
+        handler=f"handlers.{name}.handler",
+        memory_mib=config.memory_mib,
+        environment=environment,
+        role=role,
+        encryption_key=key,
+        existing=existing_queues(stack, config),
+    )
+
+
+def event_function(
+    stack: Stack,
+    name: str,
+    surroundings: Surroundings,
+    environment: Mapping[str, str],
+    *,
+    rule: events.Rule,
+    role: iam.IRole,
+    lost: sqs.IQueue,
+) -> EventFunction:
+    """Make the function of a module of `handlers` that events call; `lost` takes what it cannot.
+
+    Such a one reads an event or an index, and sends a handful of commands.
+    """
+    return EventFunction(
+        stack,
+        name,
+        rule=rule,
+        surroundings=surroundings,
+        handler=f"handlers.{name.lower()}.handler",
+        memory_mib=256,
+        timeout_seconds=60,
+        environment=environment,
+        role=role,
+        undelivered=lost,
     )
 
 

@@ -2,17 +2,17 @@
 
 from typing import Final
 
-from aws_cdk import CfnOutput, Duration, Stack, Tags
+from aws_cdk import Duration, Stack, Tags
 from aws_cdk import aws_events as events
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra import parts
+from infra import outputs, parts
 from infra.config import Config
 from infra.event_function import EventFunction, changed_objects, every, rings
 from infra.queue_worker import QueueWorker
 from infra.service_role import ServiceRole
-from infra.storage import DATA_PREFIX, PAYLOADS_PREFIX, RESULTS_PREFIX, Storage
+from infra.storage import DATA_PREFIX
 
 # Lambda itself makes the interfaces by which a function joins a network, with the function's role.
 JOIN_NETWORK: Final = (
@@ -47,20 +47,12 @@ class SekaliStack(Stack):
         if config.logs_flows:
             self._log_flows(config)
         self.cache = parts.shared_cache(self, config, network=self.network, key=self.key)
-        self.storage = Storage(
-            self,
-            "Storage",
-            record_ttl_seconds=config.record_ttl_seconds,
-            keep_data=config.stage.keep_data,
-            encryption_key=self.key,
-        )
+        self.storage = parts.storage(self, config, key=self.key)
         self.surroundings = parts.surroundings(self, config, network=self.network)
         self.variables = parts.environment(config, cache=self.cache, storage=self.storage)
         self.workers = {name: self._worker(config, name) for name in config.workers}
-        self.worker = self.workers[config.workers[0]]
         self.log_groups = [worker.log_group for worker in self.workers.values()]
-        if config.handlers:
-            self.undelivered = parts.undelivered(self)
+        self.undelivered = parts.undelivered(self)
         if "invalidate" in config.handlers:
             self._invalidate()
         recover = self._recover() if "recover" in config.handlers else None
@@ -68,14 +60,14 @@ class SekaliStack(Stack):
             self,
             config,
             workers=self.workers,
-            undelivered=self.undelivered if config.handlers else None,
+            undelivered=self.undelivered,
             storage=self.storage,
             cache=self.cache,
             log_groups=self.log_groups,
         )
         if recover:
             recover.call_at(rings(self, "Leak", alarm=self.monitoring.leak))
-        self._outputs()
+        outputs.tell(self, recover=recover)
 
     def _log_flows(self, config: Config) -> None:
         role = ServiceRole(self, "FlowsRole", principal=parts.flow_logs_principal(self))
@@ -85,78 +77,53 @@ class SekaliStack(Stack):
 
     def _worker(self, config: Config, name: str) -> QueueWorker:
         role = ServiceRole(self, f"{parts.construct_id(name)}Role", through=self.network)
-        worker = QueueWorker(
-            self,
-            parts.construct_id(name),
-            numbers=parts.queue_numbers(config),
-            surroundings=self.surroundings,
-            handler=f"handlers.{name}.handler",
-            memory_mib=config.memory_mib,
-            environment=self.variables | parts.service(name),
-            role=role.given,
-            encryption_key=self.key,
-            existing=parts.existing_queues(self, config),
+        environment = self.variables | parts.service(name)
+        worker = parts.queue_worker(
+            self, config, name, self.surroundings, environment, role=role.given, key=self.key
         )
         queue, dead_letters = worker.queue.queue_arn, worker.dead_letters.queue_arn
-        table, bucket = self.storage.table.table_arn, self.storage.bucket
-        payloads, results = (
-            bucket.arn_for_objects(f"{one}*") for one in (PAYLOADS_PREFIX, RESULTS_PREFIX)
-        )
+        table, storage = self.storage.table.table_arn, self.storage
         self._allow_what_all_need(role, worker.log_group, "dynamodb", "s3", "sqs")
         # The event source mapping, with this role.
         read = "sqs:DeleteMessage sqs:GetQueueAttributes sqs:ReceiveMessage"
         role.allow("ReadQueue", read, queue, by_lambda=True)
-        # A delayed copy; on FIFO a changed visibility.
-        role.allow("DeferMessages", "sqs:ChangeMessageVisibility sqs:SendMessage", queue)
+        # On FIFO a changed visibility, because a delayed copy would lose its place.
+        defer = "sqs:ChangeMessageVisibility" if config.fifo else "sqs:SendMessage"
+        role.allow("DeferMessages", defer, queue)
         role.allow("SendDeadLetters", "sqs:SendMessage", dead_letters)
         keep = "dynamodb:BatchGetItem dynamodb:PutItem dynamodb:UpdateItem"
         role.allow("KeepResults", keep, table)
-        role.allow("KeepLargeResults", "s3:GetObject s3:PutObject", results)
-        role.allow("ReadPayloads", "s3:GetObject", payloads)  # Senders write them.
+        role.allow("KeepLargeResults", "s3:GetObject s3:PutObject", storage.results_arn)
+        role.allow("ReadPayloads", "s3:GetObject", storage.payloads_arn)  # Senders write them.
         if name == "reports":
-            self._allow_what_reports_need(role)
+            role.allow("ReadFlights", "s3:GetObject", storage.data_arn)
+            # Without it S3 answers 403 for an object that is not there.
+            role.allow("TellMissingFromForbidden", "s3:ListBucket", storage.bucket.bucket_arn)
         return worker
-
-    def _allow_what_reports_need(self, role: ServiceRole) -> None:
-        bucket = self.storage.bucket
-        role.allow("ReadFlights", "s3:GetObject", bucket.arn_for_objects(f"{DATA_PREFIX}*"))
-        # Without it S3 answers 403 for an object that is not there.
-        role.allow("TellMissingFromForbidden", "s3:ListBucket", bucket.bucket_arn)
 
     def _invalidate(self) -> None:
         rule = changed_objects(self, "Changed", bucket=self.storage.bucket, prefix=DATA_PREFIX)
-        # It reads one event and sends a handful of commands.
-        self._event_function("Invalidate", rule, memory_mib=256, timeout_seconds=30)
+        self._event_function("Invalidate", rule)
 
     def _recover(self) -> EventFunction:
         # A dead holder's lease ends by itself in seconds; this looks for what does not end.
         rule = every(self, "Clock", interval=Duration.minutes(5))
-        made, role = self._event_function("Recover", rule, memory_mib=256, timeout_seconds=60)
+        made, role = self._event_function("Recover", rule, "dynamodb")
         role.allow("FindPending", "dynamodb:Query", self.storage.pending_arn)
-        # The `sekali` command asks it what only somebody inside the network can tell.
-        CfnOutput(self, "RecoverFunctionName", value=made.function.function_name)
         return made
 
     def _event_function(
-        self, name: str, rule: events.Rule, *, memory_mib: int, timeout_seconds: int
+        self, name: str, rule: events.Rule, *encrypted: str
     ) -> tuple[EventFunction, ServiceRole]:
         role = ServiceRole(self, f"{name}Role", through=self.network)
-        made = EventFunction(
-            self,
-            name,
-            rule=rule,
-            surroundings=self.surroundings,
-            handler=f"handlers.{name.lower()}.handler",
-            memory_mib=memory_mib,
-            timeout_seconds=timeout_seconds,
-            # What they report stands beside the first worker's numbers.
-            environment=self.variables | parts.service(next(iter(self.workers))),
-            role=role.given,
-            undelivered=self.undelivered,
+        # What they report stands beside the first worker's numbers.
+        environment = self.variables | parts.service(next(iter(self.workers)))
+        undelivered = self.undelivered
+        made = parts.event_function(
+            self, name, self.surroundings, environment, rule=rule, role=role.given, lost=undelivered
         )
-        self._allow_what_all_need(role, made.log_group, "dynamodb")
-        undelivered = self.undelivered.queue_arn
-        role.allow("KeepUndelivered", "sqs:SendMessage", undelivered, by_lambda=True)
+        self._allow_what_all_need(role, made.log_group, *encrypted)
+        role.allow("KeepUndelivered", "sqs:SendMessage", undelivered.queue_arn, by_lambda=True)
         self.log_groups.append(made.log_group)
         return made, role
 
@@ -174,27 +141,8 @@ class SekaliStack(Stack):
         from_code = {"Null": {"lambda:SourceFunctionArn": "false"}}
         role.deny("JoinNetworkFromCode", JOIN_NETWORK, "*", where=from_code)
         role.allow("ConnectToCache", "elasticache:Connect", *self.cache.connect_arns)
-        if self.key:
+        if self.key and encrypted:
             # Through the services only: the code itself never calls KMS.
             services = [f"{one}.{self.region}.amazonaws.com" for one in encrypted]
             by_services = {"StringEquals": {"kms:ViaService": services}}
             role.allow("UseKey", USE_KEY, self.key.key_arn, where=by_services)
-
-    def _outputs(self) -> None:
-        for name, value in (
-            ("QueueUrl", self.worker.queue.queue_url),
-            ("DeadLetterQueueUrl", self.worker.dead_letters.queue_url),
-            ("TableName", self.storage.table.table_name),
-            ("BucketName", self.storage.bucket.bucket_name),
-            ("FunctionName", self.worker.function.function_name),
-            ("SecurityGroupId", self.network.worker.security_group_id),
-            ("AlarmTopicArn", self.monitoring.topic.topic_arn),
-        ):
-            CfnOutput(self, name, value=value)
-        for name, worker in list(self.workers.items())[1:]:
-            for output, value in (
-                ("QueueUrl", worker.queue.queue_url),
-                ("DeadLetterQueueUrl", worker.dead_letters.queue_url),
-                ("FunctionName", worker.function.function_name),
-            ):
-                CfnOutput(self, f"{parts.construct_id(name)}{output}", value=value)

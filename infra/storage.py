@@ -21,7 +21,8 @@ _DAY_SECONDS: Final = 86_400
 class Storage(Construct):
     """One item per job id in `table`; in `bucket` what is read, and what is too large.
 
-    `pending_arn` is the table's index of the jobs that wait for the shared cache to come back.
+    `pending_arn` is the table's index of the jobs that wait for the shared cache to come back;
+    `data_arn`, `payloads_arn` and `results_arn` are the objects of each kind.
 
     The bucket tells EventBridge of each object that changes, which is how values read from it are
     invalidated. Without an `encryption_key` both are encrypted with keys of AWS.
@@ -89,6 +90,10 @@ class Storage(Construct):
                     abort_incomplete_multipart_upload_after=Duration.days(1),
                 ),
             ],
+        )
+        self.data_arn, self.payloads_arn, self.results_arn = (
+            self.bucket.arn_for_objects(f"{prefix}*")
+            for prefix in (DATA_PREFIX, PAYLOADS_PREFIX, RESULTS_PREFIX)
         )
         self._notify_event_bridge()
         Validations.of(self.bucket).acknowledge(

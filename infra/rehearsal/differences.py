@@ -56,6 +56,7 @@ class Differences:
     rules: Mapping[str, Json]
     left_out: Mapping[str, str]
     rewritten: Sequence[str]
+    batches: Mapping[str, str]
 
     def lines(self) -> Iterator[str]:
         """Tell each difference, for a reader who wants to know what was not rehearsed."""
@@ -67,7 +68,7 @@ class Differences:
             yield f"  left out     {kinds}: unknown to ministack, or an expression of metrics"
         if self.rewritten:
             yield f"  rewritten    {len(self.rewritten)} Alarm: on its one metric, without a query"
-        for name, batch in BATCHES.items():
+        for name, batch in self.batches.items():
             yield f"  added        {batch} beside {name}: ministack asks for it, AWS has none such"
 
 
@@ -86,8 +87,15 @@ def apply(assembly: Path) -> Differences:
         name: _with_batches(_named(_without(one, {*rules, *left_out}), left_out.keys()))
         for name, one in kept.items()
     }
-    template.write_text(json.dumps(whole))
-    return Differences(resources=len(kept), rules=rules, left_out=left_out, rewritten=rewritten)
+    text = json.dumps(whole)
+    template.write_text(text)
+    return Differences(
+        resources=len(kept),
+        rules=rules,
+        left_out=left_out,
+        rewritten=rewritten,
+        batches={name: batch for name, batch in BATCHES.items() if batch in text},
+    )
 
 
 def _is_left_out(resource: Json) -> bool:

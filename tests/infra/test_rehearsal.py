@@ -87,8 +87,9 @@ def test_a_rehearsed_resource_differs_by_what_is_told_and_by_nothing_else(
     assert differing.keys() == policies | referring | set(changed.rewritten)
     for name in policies - referring:
         assert without_batches(differing[name]) == without_batches(host.resources[name])
+    assert changed.batches == {"sqs:SendMessage": "sqs:SendMessageBatch"}
     for batch in differences.BATCHES.values():
-        assert batch in rehearsed.text
+        assert (batch in rehearsed.text) == (batch in changed.batches.values())
         assert batch not in host.text
 
 

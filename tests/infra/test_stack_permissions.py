@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +19,8 @@ from tests.infra.synthesized import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.infra.synthesized import Resource, Synthesized
 
 pytestmark = pytest.mark.slow
@@ -58,6 +61,7 @@ NEEDS: dict[tuple[str, str], Need] = {
     ("ReadQueue", "sqs:DeleteMessage"): MAPPING,
     ("ReadQueue", "sqs:GetQueueAttributes"): MAPPING,
     ("ReadQueue", "sqs:ReceiveMessage"): MAPPING,
+    # One or the other, by the kind of the queue: see `granted_for`.
     ("DeferMessages", "sqs:SendMessage"): Need(f"{LIBRARY}/outbox.py", "send_message_batch("),
     ("DeferMessages", "sqs:ChangeMessageVisibility"): Need(
         f"{LIBRARY}/outbox.py", "change_message_visibility"
@@ -106,24 +110,102 @@ SIDS = {
 WITHOUT_RESOURCES = {"SendTraces", "JoinNetwork", "JoinNetworkFromCode"}
 
 
+# The rights of a key belong to whoever reads or writes what it encrypts.
+ENCRYPTED = {"reports", "recover"}
+
+
+def granted_for(handler: str, *, fifo: bool = False, key: bool = False) -> set[tuple[str, str]]:
+    """The statements and actions that a role needs, of all that are listed above."""
+    other_kind = ("DeferMessages", "sqs:SendMessage" if fifo else "sqs:ChangeMessageVisibility")
+    sids = SIDS[handler] | ({"UseKey"} if key and handler in ENCRYPTED else set())
+    return {one for one in NEEDS if one[0] in sids} - {other_kind}
+
+
 @pytest.mark.parametrize("handler", HANDLERS)
 def test_each_role_may_do_what_is_listed_here_and_nothing_else(
-    handler: str, events: Synthesized
+    handler: str, events: Synthesized, fifo: Synthesized, hardened: Synthesized
 ) -> None:
-    granted = allowed(events, handler)
+    assert allowed(events, handler) == granted_for(handler)
+    assert allowed(fifo, handler) == granted_for(handler, fifo=True)
+    assert allowed(hardened, handler) == granted_for(handler, key=True)
 
-    expected = {(sid, action) for sid, action in NEEDS if sid in SIDS[handler]}
 
-    assert granted == expected
+def test_every_role_of_the_stack_is_one_of_those_that_are_listed(
+    every_or_own: Synthesized,
+) -> None:
+    functions = {every_or_own.function(name)["Role"]["Fn::GetAtt"][0] for name in HANDLERS}
+    flows = {
+        one["DeliverLogsPermissionArn"]["Fn::GetAtt"][0]
+        for one in every_or_own.of("AWS::EC2::FlowLog").values()
+    }
+
+    assert every_or_own.of("AWS::IAM::Role").keys() == functions | flows
+
+
+@pytest.mark.parametrize("handler", HANDLERS)
+@pytest.mark.parametrize(
+    "added",
+    [
+        {"Sid": "KeepResults", "Action": "dynamodb:DeleteItem"},
+        {"Sid": "Convenient", "Action": ["dynamodb:PutItem"]},
+        {"Sid": "WriteLogs", "Action": "logs:*"},
+    ],
+    ids=["an action in a known statement", "a statement of known actions", "a wildcard"],
+)
+def test_a_grant_that_nobody_listed_is_found(
+    handler: str, added: dict[str, object], events: Synthesized
+) -> None:
+    """The mutants of the test above: each is a grant that slipped in."""
+    widened = replace(events, resources=copy.deepcopy(events.resources))
+    statements(widened, handler).append({**added, "Effect": "Allow", "Resource": "x"})
+
+    assert allowed(widened, handler) != granted_for(handler)
+
+
+@pytest.mark.parametrize("handler", HANDLERS)
+def test_a_grant_that_is_taken_away_is_missed(handler: str, events: Synthesized) -> None:
+    for number, statement in enumerate(statements(events, handler)):
+        if statement["Effect"] == "Allow":
+            narrowed = replace(events, resources=copy.deepcopy(events.resources))
+            del statements(narrowed, handler)[number]
+
+            assert allowed(narrowed, handler) != granted_for(handler)
+
+
+def path_is_there(need: Need, root: Path = ROOT) -> bool:
+    """Tell whether the code that needs a grant still makes its call."""
+    return bool(need.by) or need.text in (root / need.file).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(("sid", "action"), NEEDS)
 def test_each_grant_names_a_code_path_that_is_still_there(sid: str, action: str) -> None:
     """A grant outlives the call that needed it: nothing fails when the call is removed."""
-    need = NEEDS[sid, action]
+    assert path_is_there(NEEDS[sid, action])
 
-    if not need.by:
-        assert need.text in (ROOT / need.file).read_text(encoding="utf-8")
+
+@pytest.mark.parametrize(
+    ("sid", "action"), [one for one, need in NEEDS.items() if not need.by], ids=str
+)
+def test_a_call_that_is_removed_leaves_its_grant_without_a_reason(
+    sid: str, action: str, tmp_path: Path
+) -> None:
+    need = NEEDS[sid, action]
+    file = tmp_path / need.file
+    file.parent.mkdir(parents=True)
+    file.write_text((ROOT / need.file).read_text(encoding="utf-8").replace(need.text, ""))
+
+    assert not path_is_there(need, tmp_path)
+
+
+@pytest.mark.parametrize("action", ["s3:*", "dynamodb:Get*", "*"])
+def test_a_wildcard_in_an_action_is_found(action: str) -> None:
+    with pytest.raises(AssertionError):
+        check_narrow([{"Sid": "Any", "Effect": "Allow", "Action": action, "Resource": "x"}])
+
+
+def test_a_resource_that_is_everything_is_found() -> None:
+    with pytest.raises(AssertionError):
+        check_narrow([{"Sid": "Any", "Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}])
 
 
 # A call on a client: of an item, an object or a message, or through a whole table.
@@ -195,7 +277,6 @@ def test_the_key_is_used_through_the_services_that_it_encrypts_only(hardened: Sy
     (key,) = hardened.data_keys()
     services = statement["Condition"]["StringEquals"]["kms:ViaService"]
 
-    assert allowed(hardened, "reports") >= {pair for pair in NEEDS if pair[0] == "UseKey"}
     assert statement["Resource"] == {"Fn::GetAtt": [key, "Arn"]}
     assert [resolved(one, hardened.resources).partition(".")[0] for one in services] == [
         "dynamodb",
