@@ -37,7 +37,8 @@ $(BIN)/uv pip install --quiet --offline --no-deps --no-build-isolation --python 
 	--editable . || $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 endef
 
-.PHONY: demo local docs pictures test test-unit test-browser test-alarms test-node test-java test-package test-synths lint synth bench chaos schema deploy-local
+.PHONY: demo local docs pictures lint synth bench chaos scale schema deploy-local
+.PHONY: test test-unit test-browser test-alarms test-node test-java test-package test-synths
 .PHONY: data layers lock page setup setup-demo clean
 .DEFAULT_GOAL := demo
 
@@ -96,6 +97,10 @@ bench: $(VENV)/.dev
 chaos: $(VENV)/.dev $(VENV)/.vendor data $(MINISTACK)/.ready
 	$(ON_PATH) PYTHONPATH=$(LIBRARY) $(BIN)/python -m tests.chaos $(ARGS)
 
+# The model of the fleet: checked against this machine, then taken to 10,000 containers; the bill.
+scale: $(VENV)/.plots $(VENV)/.vendor $(MINISTACK)/.ready
+	$(ON_PATH) PYTHONPATH=$(LIBRARY) $(BIN)/python -m tests.simulation $(ARGS)
+
 # Generated from the code; a test compares the two.
 schema: $(VENV)/.dev
 	PYTHONPATH=$(LIBRARY) $(BIN)/python -m sekali.contract > docs/message.schema.json
@@ -150,6 +155,10 @@ $(VENV)/.dev: requirements-dev.txt $(VENV)/.uv
 	@$(install_ourselves)
 	@touch $@ $(VENV)/.demo
 
+$(VENV)/.plots: tests/simulation/requirements.txt $(VENV)/.dev
+	@$(call install,$(BIN)/python,$<)
+	@touch $@
+
 # The packages of the vendor layer, for Lambda and for this machine; a synth copies them.
 $(VENV)/.vendor: layers/vendor/requirements.txt infra/vendor.py infra/config.py $(VENV)/.uv
 	@$(BIN)/python -m infra.vendor
@@ -199,5 +208,6 @@ lock: $(VENV)/.uv
 	$(COMPILE) pyproject.toml --group demo -c requirements-dev.txt -o requirements-demo.txt
 	$(COMPILE) pyproject.toml -c requirements-dev.txt -o layers/vendor/requirements.txt \
 		$(addprefix --no-emit-package ,$(RUNTIME))
+	$(COMPILE) --group plots -c requirements-dev.txt -o tests/simulation/requirements.txt
 	$(COMPILE) --group ministack -o infra/local/requirements.txt
 	$(COMPILE) --group data --no-deps -o infra/local/data-requirements.txt
