@@ -31,6 +31,8 @@ class Deployment:
     max_concurrency: int = 3
     lease_seconds: float = 1.5
     suffix: str = ""
+    code: Path = CODE
+    handler: str = "chaosjobs.handler.handler"
     mutant: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
 
@@ -51,7 +53,7 @@ def write(folder: Path, deployment: Deployment, *, sources: Path) -> Path:
     template = {"Resources": _resources(deployment, sources)}
     (folder / "Chaos.template.json").write_text(json.dumps(template))
     assets = {
-        "code": CODE,
+        "code": deployment.code,
         "library": _LIBRARY,
         "vendor": vendor.install(host_platform()),
     }
@@ -107,7 +109,7 @@ def _resources(deployment: Deployment, sources: Path) -> dict[str, Any]:  # Any:
             "Type": "AWS::Lambda::Function",
             "Properties": {
                 "Code": {"S3Key": "code.zip"},
-                "Handler": "chaosjobs.handler.handler",
+                "Handler": deployment.handler,
                 "Layers": [{"Ref": "Vendor"}, {"Ref": "Library"}],
                 "MemorySize": 256,
                 "Runtime": f"python3.{sys.version_info[1]}",
