@@ -18,6 +18,7 @@ from tests.benchmarks import __main__ as benchmarks
 from tests.chaos import __main__ as chaos
 from tests.docs.clone import ROOT
 from tests.docs.commands import Command, blocks, commands
+from tests.simulation import __main__ as simulation
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -48,6 +49,8 @@ RUN_BY = {
     ("docs/producer.md", "python"): "docs/test_producer_page.py::test_the_snippets_of_the_page",
     ("docs/pytest.md", "python"): "docs/test_pytest_page.py::test_the_page_is_a_test_file",
     ("docs/pytest.md", "sh"): "runtime/test_wheel.py::test_commands_of_the_pages_install",
+    ("docs/scale.md", "bash"): "docs/test_every_snippet.py::test_every_make_command",
+    ("docs/cost.md", "bash"): "docs/test_every_snippet.py::test_every_make_command",
     ("docs/testing.md", "python"): "docs/test_cache_page.py::test_the_snippets_of_the_testing_page",
     ("docs/tutorial.md", "json"): "docs/test_tutorial.py::test_every_step_of_the_tutorial",
     ("docs/tutorial.md", "python"): "docs/test_tutorial.py::test_every_step_of_the_tutorial",
@@ -62,6 +65,7 @@ PARSERS: dict[str, ArgumentParser] = {
     "demo": demo._parser(),  # noqa: SLF001  the program's own
     "local": serve._parser(),  # noqa: SLF001
     "chaos": chaos._parser(),  # noqa: SLF001
+    "scale": simulation._parser(),  # noqa: SLF001
 }
 S3_COMMANDS = {"cp", "ls", "rm", "sync"}
 

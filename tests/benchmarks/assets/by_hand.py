@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import boto3
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
-from hand_made import HandMade
+from hand_made import HandMade  # type: ignore[import-not-found]  # it lies beside this file there
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
