@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 HITS = 2_000
 SHARED_READS = 200
 ROUNDS = 60
+# DESIGN §8: 350 ns where a dictionary and a clock take 84; machines differ, the ratio does not.
+LOCAL_HIT_BUDGET_RATIO = 350 / 84
 VALUE = "a report of some length " * 10
 
 
@@ -76,7 +78,6 @@ def local_hit() -> Iterator[Row]:
         "ns",
         peer="cachetools.cached, TTLCache and lock",
         peer_value=tooled_s,
-        at_most=350,
         ratio_at_most=0.6,
         note="fastest round: "
         + ", ".join(
@@ -90,7 +91,14 @@ def local_hit() -> Iterator[Row]:
         ),
     )
     yield Row(name, ours_s, "ns", peer="cachebox.cached, TTLCache", peer_value=boxed_s)
-    yield Row(name, ours_s, "ns", peer="a dictionary and one clock", peer_value=plain_s)
+    yield Row(
+        name,
+        ours_s,
+        "ns",
+        peer="a dictionary and one clock",
+        peer_value=plain_s,
+        ratio_at_most=LOCAL_HIT_BUDGET_RATIO,
+    )
 
 
 @benchmark("cache: shared hit")
@@ -134,7 +142,13 @@ def shared_hit() -> Iterator[Row]:
             tuple(value - base for value, base in zip(sample.values, plain.values, strict=True))
         )
         yield Row(f"shared hit, {name}", sample, "µs", peer="redis-py GET", peer_value=plain)
-        yield Row(f"shared hit, {name}, above a GET", above, "µs", at_most=25)
+        yield Row(
+            f"shared hit, {name}, above a GET",
+            above,
+            "µs",
+            at_most=25,
+            note=f"fastest round: {min(sample.values):.0f} µs, GET {min(plain.values):.0f} µs",
+        )
 
 
 @benchmark("cache: round trips")

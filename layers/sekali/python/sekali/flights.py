@@ -20,10 +20,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import Future
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Generic, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -124,7 +121,8 @@ class Flights(Generic[T]):
 
     def loading(self, *keys: str) -> Inside:
         """Mark the block, and whatever it starts with its context, as the load of `keys`."""
-        return Inside((id(self), key) for key in keys)
+        own = id(self)
+        return Inside({(own, key) for key in keys})
 
 
 class Inside:
@@ -132,11 +130,11 @@ class Inside:
 
     __slots__ = ("_keys", "_token")
 
-    def __init__(self, keys: Iterable[tuple[int, str]]) -> None:
+    def __init__(self, keys: set[tuple[int, str]]) -> None:
         self._keys = keys
 
     def __enter__(self) -> None:
-        self._token = _LOADING.set(_LOADING.get().union(self._keys))
+        self._token = _LOADING.set(_LOADING.get() | self._keys)
 
     def __exit__(self, *_: object) -> None:
         _LOADING.reset(self._token)

@@ -218,16 +218,19 @@ class Loading:
         if taken is None:
             return None
         old, opened, due_seconds = taken
-        if not passage.carries_named(opened.epochs):
-            return None
-        doubtful = tiers.coherence.doubtful(passage.others(opened.epochs))
-        if doubtful:
-            try:
-                yield from flush_with_tail(tiers, [], due=False, tags=doubtful, operation="marks")
-            except SharedUnavailable:
+        if self._call.tags or opened.epochs:
+            if not passage.carries_named(opened.epochs):
                 return None
-        if tiers.coherence.doubtful(passage.others(opened.epochs)):
-            return None
+            others = passage.others(opened.epochs)
+            if doubtful := tiers.coherence.doubtful(others):
+                try:
+                    yield from flush_with_tail(
+                        tiers, [], due=False, tags=doubtful, operation="marks"
+                    )
+                except SharedUnavailable:
+                    return None
+            if tiers.coherence.doubtful(others):
+                return None
         passage.old = old
         if old.left_seconds > 0 and (due_seconds > 0 or self._postponed()):
             return self._answer(old)

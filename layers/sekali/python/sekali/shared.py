@@ -163,38 +163,35 @@ class Shared:
         began = now(self._clock)
         until = None if within_seconds is None else began.monotonic + within_seconds
         try:
-            replies = self._send_scripts(commands, operation, began, until)
+            replies, refused = self._send(
+                [command.args for command in commands], operation, began, until
+            )
+            if refused:
+                unknown = [at for at in refused if isinstance(replies[at], _faults().unknown)]
+                texts = [commands[at].with_text() for at in unknown]
+                again, _ = self._send(texts, operation, began, until) if texts else ([], [])
+                for at, reply in zip(unknown, again, strict=True):
+                    replies[at] = reply
+                refused = _refused(replies)
         except SharedUnavailable as error:
             self.breaker.failed(age_seconds(began, self._clock))
             self._tell(SharedFailed(operation=operation, error=error.cause))
             raise
-        self._watch(replies, operation)
+        if refused:
+            self._watch([replies[at] for at in refused], operation)
+        else:
+            self.breaker.succeeded()
         return replies
 
-    def _send_scripts(
-        self, commands: Sequence[Command], operation: str, began: Moment, until: float | None
-    ) -> list[Any]:  # Any: as in flush
-        replies = self._send([command.args for command in commands], operation, began, until)
-        refused = _refused(replies)
-        unknown = [at for at in refused if isinstance(replies[at], _faults().unknown)]
-        if unknown:
-            texts = [commands[at].with_text() for at in unknown]
-            again = self._send(texts, operation, began, until)
-            for at, reply in zip(unknown, again, strict=True):
-                replies[at] = reply
-        return replies
-
-    def _watch(self, replies: Sequence[Any], operation: str) -> None:  # Any: as in flush
+    def _watch(self, refusals: Sequence[Exception], operation: str) -> None:
         """Close the breaker, or, where the server answers but refuses, look for another server."""
         faults = _faults()
-        refusals = [
-            replies[at] for at in _refused(replies) if isinstance(replies[at], faults.refusals)
-        ]
-        if not refusals:
+        graver = [one for one in refusals if isinstance(one, faults.refusals)]
+        if not graver:
             self.breaker.succeeded()
             return
-        self._tell(SharedFailed(operation=operation, error=type(refusals[0]).__name__))
-        if not isinstance(refusals[0], faults.full):
+        self._tell(SharedFailed(operation=operation, error=type(graver[0]).__name__))
+        if not isinstance(graver[0], faults.full):
             self.close()  # its name may lead to the new primary by now
 
     def _tell(self, event: SharedFailed) -> None:
@@ -215,7 +212,8 @@ class Shared:
         operation: str,
         began: Moment,
         until: float | None,
-    ) -> list[Any]:  # Any: as in flush
+    ) -> tuple[list[Any], list[int]]:  # Any: as in flush
+        """Return the replies, and the places of those that are refusals."""
         broken = _faults().broken
         used = self._used
         if used is not None and seconds_between(used, began) > IDLE_SECONDS:
@@ -226,17 +224,17 @@ class Shared:
             if left is not None and left <= 0:
                 break
             try:
-                replies = self._exchange(commands, left)
+                found = self._exchange(commands, left)
             except broken as error:
                 cause = type(error).__name__
             else:
                 self._used = began
-                return replies
+                return found
         raise SharedUnavailable(operation, cause)
 
     def _exchange(
         self, commands: Sequence[tuple[bytes | str | int, ...]], left_seconds: float | None
-    ) -> list[Any]:  # Any: as in flush
+    ) -> tuple[list[Any], list[int]]:  # Any: as in flush
         line = self._borrow()
         failed = True
         try:
@@ -254,10 +252,12 @@ class Shared:
                         raise replies[at]
                 if seat is not None and line.wire.routed:
                     redirected = redirect(line.client, commands, replies)
-            with self._lock:
-                self.flushes += redirected
+                    refused = _refused(replies)
+            if redirected:
+                with self._lock:
+                    self.flushes += redirected
             failed = False
-            return replies
+            return replies, refused
         finally:
             self._return(line, failed=failed)
 

@@ -103,6 +103,7 @@ class Tiered:
             postpone=self._refreshes.add,
         )
         self._applied = coherence.applied
+        self._due = True
         self._hits = 0
         self._quick = Hits(local, clock, self._get_or_load)
         self.get_or_load = self._quick.get_or_load
@@ -342,9 +343,13 @@ class Tiered:
 
     def _hit(self, key: str, level: Level | None) -> object:
         """Return what is local and fresh, where the level needs no question, else MISSING."""
-        if level not in (None, "per_invocation") or self._is_due():
+        if level not in (None, "per_invocation"):
             return MISSING
-        self._quick.open()
+        if self._due:
+            self._due = self._is_due()
+            if self._due:
+                return MISSING
+            self._quick.open()
         found = self._local.fresh(PLAIN_PREFIX + key)
         if found is not MISSING:
             self._hits += 1

@@ -32,6 +32,7 @@ MOST_ROUTED_COMMANDS: Final = 8
 """Above that the commands of a flush to a cluster hardly ever belong to one node."""
 _LONG: Final = frozenset({"XRANGE"})
 """Commands whose reply may have ten thousand parts."""
+_RUNS: Final = frozenset({"EVALSHA", "EVAL"})
 _ALONE: Final = "redis.client.Redis"
 _CLUSTER: Final = "redis.cluster.RedisCluster"
 
@@ -154,14 +155,17 @@ class Wire:
         self._seats: dict[str, Seat] = {}
 
     def seat(self, commands: Sequence[Arguments]) -> Seat | None:
-        """Return the seat that all commands can be sent from; None where there is no such."""
+        """Return the seat that all commands can be sent from; None where there is no such.
+
+        Each command names a key, as the library's do.
+        """
         if self._kind == _ALONE:
             return self._seats.get("") or self._sit("", self._client)
         if self._kind != _CLUSTER or len(commands) > MOST_ROUTED_COMMANDS:
             return None
         from redis.crc import key_slot
 
-        keys = [args[3] if args[0] in {"EVALSHA", "EVAL"} else args[1] for args in commands]
+        keys = [args[3 if args[0] in _RUNS else 1] for args in commands]
         slots = {key_slot(key if isinstance(key, bytes) else str(key).encode()) for key in keys}
         nodes = [self._client.nodes_manager.get_node_from_slot(slot) for slot in slots]
         if any(node is not nodes[0] for node in nodes):

@@ -1,0 +1,200 @@
+"""One connection at hand: who takes it, when it is made anew, and what it costs."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from redis import Redis
+from redis.exceptions import ResponseError
+
+from sekali.clock import SystemClock
+from sekali.scripts import Command
+from sekali.wire import Wire
+from tests.cache_kit import Fleet, loader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+    from redis.cluster import RedisCluster
+
+    from sekali.shared import Shared
+
+DEADLINE_SECONDS = 20
+MY_ID = Command(("CLIENT", "ID"))
+
+MOST_CALLS_OF_A_LOCAL_HIT = 8
+"""The caller's two, the look into the dictionary, the two clocks, and the profiler's own."""
+MOST_CALLS_OF_A_SHARED_HIT = 228
+MOST_CALLS_OF_A_FLUSH = 70
+"""Of these, redis-py's own connection makes thirty."""
+
+
+@pytest.fixture
+def shared(valkey: Redis, valkey_url: str) -> Iterator[Shared]:
+    assert valkey.dbsize() == 0
+    fleet = Fleet(valkey_url, cache_timeout_seconds=DEADLINE_SECONDS)
+    door = fleet.box(SystemClock()).container.shared
+    yield door
+    door.close()
+
+
+def test_flushes_in_turn_use_one_connection(shared: Shared) -> None:
+    ids = [shared.flush([MY_ID]) for _ in range(3)]
+
+    assert ids == [ids[0]] * 3
+    assert shared.flushes == 3
+
+
+def test_flush_that_finds_it_taken_uses_another_connection(shared: Shared, valkey: Redis) -> None:
+    (mine,) = shared.flush([MY_ID])
+    with ThreadPoolExecutor(1) as pool:
+        taken = pool.submit(shared.flush, [MY_ID, Command(("BLPOP", "list", 0))])
+        until = time.monotonic() + DEADLINE_SECONDS
+        while not valkey.info("clients")["blocked_clients"] and time.monotonic() < until:
+            time.sleep(0.005)
+        (beside,) = shared.flush([MY_ID])
+        valkey.rpush("list", "go on")
+        first, _ = taken.result(DEADLINE_SECONDS)
+
+    assert (first, shared.flush([MY_ID])) == (mine, [mine])
+    assert beside != mine
+
+
+def test_connection_that_the_server_closed_is_not_sent_on(shared: Shared, valkey: Redis) -> None:
+    (mine,) = shared.flush([MY_ID])
+    valkey.client_kill_filter(_id=mine)
+
+    (other,) = shared.flush([MY_ID])
+
+    assert other != mine
+    assert shared.flushes == 2  # no attempt was lost
+
+
+def test_other_time_outs_take_another_connection(shared: Shared) -> None:
+    (usual,) = shared.flush([MY_ID], within_seconds=600)
+
+    (hurried,) = shared.flush([MY_ID], within_seconds=DEADLINE_SECONDS / 2)
+    (relaxed,) = shared.flush([MY_ID], within_seconds=600)
+
+    assert len({usual, hurried, relaxed}) == 3
+
+
+def test_refusal_stands_in_its_replys_place(shared: Shared) -> None:
+    text, refused, still = shared.flush(
+        [Command(("SET", "k", "v")), Command(("HGET", "k", "f")), Command(("GET", "k"))]
+    )
+
+    assert (text, still) == (True, b"v")
+    assert isinstance(refused, ResponseError)
+
+
+def test_reply_that_is_left_unread_is_never_taken_for_the_next_ones(shared: Shared) -> None:
+    """A flush that breaks off in the middle of its replies closes what it spoke on."""
+    shared.flush([Command(("SET", "a", "1")), Command(("SET", "b", "2"))])
+
+    class Broken(BaseException):
+        """What a signal may raise anywhere."""
+
+    def profile(frame: FrameType, what: str, argument: object) -> None:
+        del argument
+        if what == "return" and frame.f_code.co_name == "read_response":
+            sys.setprofile(None)
+            raise Broken
+
+    sys.setprofile(profile)
+    try:
+        with pytest.raises(Broken):
+            shared.flush([Command(("GET", "a")), Command(("GET", "b"))])
+    finally:
+        sys.setprofile(None)
+
+    assert shared.flush([Command(("GET", "b")), Command(("GET", "a"))]) == [b"2", b"1"]
+
+
+def test_client_of_a_class_of_its_own_keeps_its_pipeline(valkey: Redis) -> None:
+    class Own(Redis):
+        """Whoever overrides something means it."""
+
+    client = Own(port=valkey.get_connection_kwargs()["port"])
+    commands = [("GET", "k")]
+
+    assert Wire(client).seat(commands) is None
+    assert Wire(valkey).seat(commands) is not None
+    client.close()
+
+
+def test_commands_of_one_node_of_a_cluster_take_its_seat(valkey_cluster: RedisCluster) -> None:
+    wire = Wire(valkey_cluster)
+    some: list[tuple[bytes | str | int, ...]] = [
+        ("SET", "a", "1"),
+        ("SET", b"b", "2"),
+        ("GET", "a"),
+    ]
+
+    seat = wire.seat(some)
+
+    assert seat is not None
+    assert seat.exchange(some) == [True, True, b"1"]
+    assert wire.seat([("EVALSHA", "0" * 40, 1, "a")]) is seat
+    assert wire.seat(some * 100) is None
+
+
+# Counts, because times belong to a machine.
+
+
+def calls_of(run: Callable[[], object]) -> int:
+    """Count the calls of Python's and of C functions on this thread."""
+    calls = 0
+
+    def count(frame: FrameType, what: str, argument: object) -> None:
+        nonlocal calls
+        del frame, argument
+        calls += what in {"call", "c_call"}
+
+    sys.setprofile(count)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_hit_costs_so_many_calls_of_functions(valkey: Redis, valkey_url: str) -> None:
+    assert valkey.dbsize() == 0
+    box = Fleet(valkey_url).box(SystemClock())
+    cache: Any = box.invoke(900)  # Any: as a handler has it
+    load = loader("v")
+    for _ in range(2):
+        cache.get_or_load("k", load, ttl_seconds=120)
+
+    local = calls_of(lambda: cache.get_or_load("k", load, ttl_seconds=120))
+    box.container.local.drop("~/k")
+    shared_hit = calls_of(lambda: cache.get_or_load("k", load, ttl_seconds=120))
+    flush = calls_of(lambda: box.container.shared.flush([Command(("GET", "k"))]))
+
+    assert load.calls == 1
+    assert local <= MOST_CALLS_OF_A_LOCAL_HIT
+    assert shared_hit <= MOST_CALLS_OF_A_SHARED_HIT
+    assert flush <= MOST_CALLS_OF_A_FLUSH
+
+
+def test_threads_that_flush_at_once_get_their_own_replies(shared: Shared) -> None:
+    start = threading.Barrier(8)
+
+    def mine(number: int) -> bool:
+        start.wait(DEADLINE_SECONDS)
+        key = f"key-{number}"
+        return all(
+            shared.flush([Command(("SET", key, turn)), Command(("GET", key))])
+            == [True, str(turn).encode()]
+            for turn in range(50)
+        )
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(mine, range(8)))
