@@ -228,6 +228,53 @@ def test_tag_chosen_by_a_loader_whose_mark_was_not_known_before_is_stored_next_t
     assert [one.reason for one in box.told(events.FillRefused)] == ["tag_unknown"]
 
 
+def leave_alone(valkey: Redis, tag: str, seconds: float) -> None:
+    """Let a mark look as if nobody had set or read it for so long."""
+    key = f"sekali:epoch:{tag}"
+    left = valkey.pttl(key)
+    assert isinstance(left, int)
+    assert valkey.pexpire(key, left - int(seconds * 1000))
+
+
+def test_tag_chosen_by_a_loader_is_stored_if_nobody_touched_its_mark_since(
+    fleet: Fleet, valkey: Redis
+) -> None:
+    """Each container returned its first value of such a tag and stored none."""
+    fleet.box().invoke().get_or_load("other", loader(1), tags=["t"])
+    leave_alone(valkey, "t", 60)
+
+    box = fleet.box()
+    assert box.invoke().get_or_load("k", loader(Loaded("a", tags=["t"]))) == "a"
+    many: Any = box.invoke().get_or_load_many(["m"], lambda _: {"m": Loaded("b", tags=["t"])})
+
+    assert many == {"m": "b"}
+    assert fleet.box().invoke().get_many(["k", "m"]) == {"k": "a", "m": "b"}
+    assert box.told(events.FillRefused) == []
+    fleet.box().invoke().invalidate(tags=["t"])
+    assert fleet.box().invoke().get_many(["k", "m"]) == {}
+
+
+@pytest.mark.parametrize("seconds", [0, 60, 600])
+def test_tag_chosen_by_a_loader_during_whose_load_it_fell_is_not_stored(
+    fleet: Fleet, valkey: Redis, seconds: int
+) -> None:
+    fleet.box().invoke().get_or_load("other", loader(1), tags=["t"])
+    leave_alone(valkey, "t", 3_600)
+    box = fleet.box()
+
+    def load() -> Loaded[str]:
+        fleet.box().invoke().invalidate(tags=["t"])
+        leave_alone(valkey, "t", seconds)  # the load goes on for so long
+        box.clock.sleep(seconds)
+        return Loaded("old", tags=["t"])
+
+    found: Any = box.invoke(900).get_or_load("k", load)  # Any: what was loaded, not Loaded
+
+    assert found == "old"
+    assert fleet.box().invoke().get("k") is None
+    assert [one.reason for one in box.told(events.FillRefused)] == ["tag_unknown"]
+
+
 def test_lost_mark_makes_values_of_its_tag_misses(fleet: Fleet, valkey: Redis) -> None:
     filled(fleet, tags=["t"])
     valkey.delete("sekali:epoch:t")

@@ -97,6 +97,18 @@ class Old(NamedTuple):
     trusted: bool = True
 
 
+class ChosenMark(NamedTuple):
+    """The mark of a tag that a loader chose, as it is after the load.
+
+    `offered` is what it would have become if it had not been there. For `idle_seconds` at least, by
+    the clock of the server that holds it, nobody set it.
+    """
+
+    mark: str
+    offered: str
+    idle_seconds: float
+
+
 def call_of(
     key: str,
     loader: Callable[[], Any],  # Any: whatever the caller caches

@@ -112,6 +112,14 @@ class Coherence:
         offered = new_mark()
         return self._log.epoch(tag, offered), offered
 
+    def ask_idle(self, tag: str) -> Command:
+        """Return the command that tells how long a tag's mark was left alone; ask the mark next."""
+        return self._log.epoch_idle(tag)
+
+    def idle_seconds(self, reply: int) -> float:
+        """Return for how long at least the mark has been what it is, from the reply to that."""
+        return self._log.read_epoch_idle(reply)
+
     def peek_mark(self, tag: str) -> Command:
         """Return the command that reads a tag's mark and leaves it as it is."""
         return self._log.epoch_peek(tag)

@@ -33,6 +33,8 @@ _KEPT_ENTRIES: Final = MOST_MISSED_ENTRIES + 1_000
 _LOG_TTL_MS: Final = 7 * 86_400_000
 # The longest hard TTL of any value is 14 days, and an hour.
 _EPOCH_TTL_MS: Final = 14 * 86_400_000 + 3_600_000
+"""What is left of it tells when a mark was last set or read (`epoch_idle`): a deployment with a
+shorter one would take marks of the other for older than they are."""
 
 
 def new_mark() -> str:
@@ -143,6 +145,17 @@ class Log:
     def epoch(self, tag: str, mark: str) -> Command:
         """Return the command that reads the tag's mark, setting `mark` where there is none."""
         return Command.run(EPOCH, (self.keyspace.epoch(tag),), (mark, _EPOCH_TTL_MS))
+
+    def epoch_idle(self, tag: str) -> Command:
+        """Return the command that tells how long ago the mark was set or read; send it before."""
+        return Command(("PTTL", self.keyspace.epoch(tag)))
+
+    def read_epoch_idle(self, reply: int) -> float:
+        """Return the seconds since the mark was last set or read; 0 where there is none.
+
+        Set and read alike give it its whole TTL, so that what is gone of that is the time since.
+        """
+        return (_EPOCH_TTL_MS - reply) / 1000 if reply > 0 else 0.0
 
     def epoch_peek(self, tag: str) -> Command:
         """Return the command that reads the tag's mark, and changes nothing."""

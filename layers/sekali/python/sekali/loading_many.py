@@ -137,12 +137,12 @@ class LoadingMany:
         named = dict.fromkeys(tag for passage in passages.values() for tag in passage.call.tags)
         try:
             every = list(dict.fromkeys(tag for tags in chosen.values() for tag in tags))
-            offered, read = yield from chosen_marks(tiers, every)
+            read = yield from chosen_marks(tiers, every)
             marks = {
-                key: passages[key].epochs(offered, {tag: read[tag] for tag in tags})
+                key: passages[key].epochs({tag: read[tag] for tag in tags})
                 for key, tags in chosen.items()
             }
-            for tag, mark in read.items():
+            for tag, (mark, _, _) in read.items():
                 tiers.coherence.learn(tag, mark)
             finishes: list[Command] = [
                 passage.pack(leases[key], loaded[key], marks[key], seconds)

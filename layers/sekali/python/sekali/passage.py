@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sekali import codec
 from sekali.answers import Ask, End, Finished, new_token
-from sekali.calls import Call, Old, Tiers, tags_of
+from sekali.calls import Call, ChosenMark, Old, Tiers, tags_of
 from sekali.clock import Moment, now
 from sekali.errors import ResultUnencodable, ValueTooLarge, ValueUnreadable
 from sekali.keys import CACHE_NAME
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from sekali.scripts import Command
 
 _log = logging.getLogger(__name__)
+
+CLOCK_SLACK_SECONDS: Final = 1.0
+"""How far the clock of a cache node may be set forward during a load."""
 
 
 @dataclass(slots=True)
@@ -63,6 +66,7 @@ class Passage:
     _drops: int = field(init=False, default=0)
     _marked: list[str] = field(init=False, default_factory=list)
     _moves: int = field(init=False, default=0)
+    _began: float = field(init=False, default=0.0)
     _fill: _Fill | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -151,23 +155,29 @@ class Passage:
         heartbeat.watch(lease)
         heartbeat.start()
         self._moves = self.tiers.coherence.moves()
+        self._began = self.tiers.invocation.now()
 
     def chosen_tags(self, loaded: Loaded[Any]) -> list[str]:  # Any: whatever was loaded
         """Return the tags that the loader added to those of the call."""
         return [tag for tag in tags_of(loaded.tags) if tag not in self.call.tags]
 
-    def epochs(self, offered: Mapping[str, str], read: Mapping[str, str]) -> dict[str, str] | None:
+    def epochs(self, chosen: Mapping[str, ChosenMark]) -> dict[str, str] | None:
         """Return the marks from before the load, or None where one is not known to be from then.
 
-        The named tags were read before it. A chosen one was known before it and is still the same,
-        or had no mark at all until now: whatever was invalidated by it had none to lose.
+        The named tags were read before it. A chosen one is from then if
+
+        - it was known here before it and is still the same, or
+        - nobody has set or read it since before the load began, by the server's own clock, or
+        - there was none until now: whatever was invalidated by the tag had nothing to lose.
         """
         coherence = self.tiers.coherence
         if any(tag not in self.named for tag in self.call.tags):
             return None
         epochs = {tag: self.named[tag] for tag in self.call.tags}
-        for tag, mark in read.items():
-            if mark not in {offered[tag], coherence.mark_since(tag, self._moves)}:
+        since_seconds = self.tiers.invocation.now() - self._began + CLOCK_SLACK_SECONDS
+        for tag, (mark, offered, idle_seconds) in chosen.items():
+            known = {offered, coherence.mark_since(tag, self._moves)}
+            if mark not in known and idle_seconds <= since_seconds:
                 return None
             epochs[tag] = mark
         return epochs

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sekali.calls import Call, Old, Result, Tiers
+from sekali.calls import Call, ChosenMark, Old, Result, Tiers
 from sekali.errors import LoadTimeout, SharedUnavailable
 from sekali.keys import CACHE_NAME
 from sekali.lifetimes import Loaded
@@ -119,25 +119,26 @@ def old_of(seen: Seen, *, trusted: bool) -> Old:
     )
 
 
-def chosen_marks(
-    tiers: Tiers, tags: Sequence[str]
-) -> Generator[Step, Any, tuple[dict[str, str], dict[str, str]]]:
+def chosen_marks(tiers: Tiers, tags: Sequence[str]) -> Generator[Step, Any, dict[str, ChosenMark]]:
     """Read the marks of tags that a loader chose, without learning them yet.
 
-    Returns the marks that were offered where there was none, and those that are there now.
+    How long each was left alone is asked before it, in the same pipeline and of the same server.
     """
     if not tags:
-        return {}, {}
-    asked = {tag: tiers.coherence.ask_mark(tag) for tag in tags}
-    replies = yield Flush([command for command, _ in asked.values()], "marks")
-    read = {
-        tag: reply.decode()
-        for tag, reply in zip(asked, replies, strict=True)
-        if not isinstance(reply, Exception)
-    }
-    if len(read) < len(asked):
+        return {}
+    coherence = tiers.coherence
+    commands: list[Command] = []
+    offered: dict[str, str] = {}
+    for tag in tags:
+        command, offered[tag] = coherence.ask_mark(tag)
+        commands += [coherence.ask_idle(tag), command]
+    replies = yield Flush(commands, "marks")
+    if any(isinstance(reply, Exception) for reply in replies):
         raise SharedUnavailable("marks", "refused")
-    return {tag: offered for tag, (_, offered) in asked.items()}, read
+    return {
+        tag: ChosenMark(mark.decode(), offered[tag], coherence.idle_seconds(idle))
+        for tag, idle, mark in zip(tags, replies[::2], replies[1::2], strict=True)
+    }
 
 
 def at_bound(tiers: Tiers, call: Call, old: Old | None) -> Steps:

@@ -141,7 +141,7 @@ def _fill(
 ) -> Generator[Step, Any, bool]:
     passage.begin(lease)
     try:
-        finish = passage.pack(lease, Loaded(value), passage.epochs({}, {}), 0.0)
+        finish = passage.pack(lease, Loaded(value), passage.epochs({}), 0.0)
         (reply,), _, _ = yield from flush_with_tail(
             tiers, [finish], due=False, tags=passage.call.tags, operation="finish"
         )
