@@ -45,17 +45,21 @@ def test_the_snippet_of_the_cache_page_runs(fleet: Fleet, monkeypatch: pytest.Mo
     assert names["flights_of"].key_for("2013-01").startswith("page.flights_of(")
 
 
-def test_the_snippets_of_the_testing_page_run(fleet: Fleet, valkey_server: ValkeyServer) -> None:
-    first, second = snippets(TESTING)
-    names: dict[str, Any] = {  # Any: what the reader has
-        "container": lambda clock: fleet.box(clock).invoke(),
-        "container_at": lambda url: Fleet(url, cache_timeout_seconds=0.2).box().invoke(5),
-        "host": "127.0.0.1",
-        "port": valkey_server.port,
-    }
+@pytest.mark.parametrize("number", range(len(snippets(TESTING))))
+def test_the_snippets_of_the_testing_page_run(
+    valkey: Redis, valkey_url: str, valkey_server: ValkeyServer, number: int
+) -> None:
+    assert valkey.dbsize() == 0
+    names = {"url": valkey_url, "host": "127.0.0.1", "port": valkey_server.port}
 
-    exec(compile(first, "testing.md", "exec"), names)  # noqa: S102  the page's own words
-    exec(compile(second, "testing.md", "exec"), names)  # noqa: S102  the page's own words
+    exec(compile(snippets(TESTING)[number], "testing.md", "exec"), names)  # noqa: S102  the page's own
+
+
+def test_the_testing_page_shows_all_of_the_kit_for_the_cache() -> None:
+    shown = "".join(snippets(TESTING))
+
+    for fault in ("freeze", "step", "restore", "delay", "cut", "half_open", "swallow_replies"):
+        assert f".{fault}" in shown
 
 
 def test_every_test_of_the_table_exists() -> None:

@@ -32,6 +32,7 @@ from sekali.settings import Settings
 from sekali.shared import connect
 from sekali.telemetry.hooks import Hooks
 from sekali.testing.clock import FrozenClock
+from sekali.testing.containers import ContainerOnClock
 from sekali.testing.events import LambdaContext
 from sekali.testing.queue import MemoryQueue
 from sekali.testing.store import MemoryStore
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import TracebackType
 
-    from sekali.invocation import Invocation
     from sekali.telemetry.events import Event
     from sekali.testing.queue import Waiting
 
@@ -70,16 +70,6 @@ class DeadLetter:
     error_type: str | None
     error: str | None
     body: Any  # Any: the sender's own JSON, or text that is none
-
-
-class _Container(warm.Container):
-    """A container whose waits move its own clock."""
-
-    def invocation(self, *, owner: str, remaining_seconds: float) -> Invocation:
-        made = super().invocation(owner=owner, remaining_seconds=remaining_seconds)
-        if isinstance(self.clock, FrozenClock):
-            made.pause = self.clock.sleep
-        return made
 
 
 class Jobs:
@@ -150,7 +140,9 @@ class Jobs:
     def cold_start(self) -> None:
         """Go on in a container that knows nothing; cache, table and queue keep what they have."""
         self._inside.close()
-        container = _Container(self.settings, emit=Hooks(self.events.append), clock=self.clock)
+        container = ContainerOnClock(
+            self.settings, emit=Hooks(self.events.append), clock=self.clock
+        )
         container.store = None
         container.durable = Durable(
             self.table, ttl_seconds=self.settings.record_ttl_seconds, wall=self.clock.wall
