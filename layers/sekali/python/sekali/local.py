@@ -299,9 +299,12 @@ class Local:
     def _follow_clocks(self) -> None:
         """Note how far the clocks are apart now; if they came closer, drop everything.
 
-        They are read afresh: a reader that was held up between its two readings saw a difference
-        that never was.
+        Under the lock they are read afresh: a reader that was held up between its two readings saw
+        a difference that never was.
         """
+        gap = self._wall() - self._monotonic()
+        if self.window.least <= gap <= self.window.most:
+            return
         with self._lock:
             moment = now(self._clock)
             gap = moment.wall - moment.monotonic
