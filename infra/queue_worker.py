@@ -12,6 +12,7 @@ from constructs import Construct
 
 from infra.functions import PythonFunction, Surroundings
 from infra.queue_numbers import DEAD_LETTER_RETENTION_SECONDS, QueueNumbers
+from infra.validation import watch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +26,8 @@ class Queues:
 class QueueWorker(Construct):
     """A function, the queue it works off, that queue's dead letters, and the mapping between.
 
-    Works in any CDK app; add `infra.validation.SekaliRules` to the app's validations with it, which
-    finds in the finished template what was changed behind its back.
+    Works in any CDK app, whose synth from then on also checks the finished templates, for what was
+    changed behind this construct's back or built beside it (`infra.rules`).
 
     Grants nothing: whoever composes it writes the role's statements (receive, delete and read the
     attributes of `queue` for the mapping; what the worker's own code does beside that).
@@ -53,6 +54,7 @@ class QueueWorker(Construct):
         existing: Queues | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
+        watch(self)
         queues = existing or self._queues(numbers, encryption_key)
         self.queue, self.dead_letters = queues.queue, queues.dead_letters
         worker = PythonFunction(

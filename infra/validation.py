@@ -1,10 +1,8 @@
-"""The rules of `infra.rules` as a plugin of the CDK.
-
-For any app: `Validations.of(app).add_plugins(SekaliRules())`.
-"""
+"""The rules of `infra.rules` as a plugin of the CDK, which comes with every `QueueWorker`."""
 
 import json
 from pathlib import Path
+from typing import Final
 
 import jsii
 from aws_cdk import (
@@ -13,9 +11,22 @@ from aws_cdk import (
     PolicyValidationPluginReport,
     PolicyViolatingResource,
     PolicyViolation,
+    Validations,
 )
+from constructs import Construct
 
 from infra.rules import RULES, check
+
+_MARK: Final = "SekaliRules"
+
+
+def watch(scope: Construct) -> None:
+    """Check all templates of the app that `scope` is part of, once however often it is asked."""
+    app = scope.node.root
+    if app.node.try_find_child(_MARK) is None:
+        # The app itself remembers it: a construct without a resource.
+        Construct(app, _MARK)  # type: ignore[arg-type]  # The root of an app is a construct.
+        Validations.of(app).add_plugins(SekaliRules())
 
 
 @jsii.implements(IPolicyValidationPlugin)

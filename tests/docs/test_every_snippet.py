@@ -51,6 +51,7 @@ RUN_BY = {
     ("docs/pytest.md", "sh"): "runtime/test_wheel.py::test_commands_of_the_pages_install",
     ("docs/scale.md", "bash"): "docs/test_every_snippet.py::test_every_make_command",
     ("docs/cost.md", "bash"): "docs/test_every_snippet.py::test_every_make_command",
+    ("docs/queue-worker.md", "python"): "docs/test_queue_worker_page.py::test_the_app_of_the_page",
     ("docs/testing.md", "python"): "docs/test_cache_page.py::test_the_snippets_of_the_testing_page",
     ("docs/tutorial.md", "json"): "docs/test_tutorial.py::test_every_step_of_the_tutorial",
     ("docs/tutorial.md", "python"): "docs/test_tutorial.py::test_every_step_of_the_tutorial",

@@ -105,17 +105,35 @@ def test_the_construct_works_off_a_queue_that_is_there(tmp_path: Path) -> None:
 
 
 def test_a_mapping_that_was_changed_afterwards_stops_the_synth(tmp_path: Path) -> None:
-    from aws_cdk import App, Stack, Validations
-
-    from infra.validation import SekaliRules
+    from aws_cdk import App, Stack
 
     app = App(context=flags(), outdir=str(tmp_path))
-    Validations.of(app).add_plugins(SekaliRules())
     worker = worker_in(Stack(app, "Shop"))
     worker.mapping.node.default_child.add_property_deletion_override("FunctionResponseTypes")
 
     with pytest.raises(RuntimeError, match="messages that failed are deleted"):
         app.synth()
+
+
+def test_the_rules_are_added_once_for_all_workers_and_judge_what_is_beside_them(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from aws_cdk import App, Stack
+    from aws_cdk import aws_sqs as sqs
+
+    app = App(context=flags(), outdir=str(tmp_path))
+    worker_in(Stack(app, "Shop"))
+    worker_in(Stack(app, "Store"))
+    beside = Stack(app, "Beside")
+    letters = sqs.DeadLetterQueue(max_receive_count=1, queue=sqs.Queue(beside, "Letters"))
+    sqs.Queue(beside, "Queue", dead_letter_queue=letters)
+
+    with pytest.raises(RuntimeError, match="ValidationFailed"):
+        app.synth()
+
+    report = (tmp_path / "validation-report.json").read_text()
+    assert report.count("1 receives are spent") == 1
+    capfd.readouterr()
 
 
 def test_the_packs_of_cdk_nag_stop_the_synth_of_the_stack(tmp_path: Path) -> None:
