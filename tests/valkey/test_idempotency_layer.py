@@ -162,6 +162,26 @@ def test_replay_is_a_fresh_object_each_time(valkey: Redis, valkey_url: str) -> N
     assert bench.deliver("a", never).result == {"rows": [1]}
 
 
+def test_body_that_changes_its_input_completes_what_was_claimed(
+    valkey: Redis, layer: IdempotencyLayer
+) -> None:
+    """Elsewhere the key was made again from what the body had left, and another one completed."""
+    runs: list[int] = []
+
+    @handling(layer)
+    def handler(event: dict[str, Any], context: Context) -> int:
+        assert context.seconds
+        runs.append(event.pop("order"))
+        event["order"] = 99
+        return runs[-1]
+
+    answers = [handler({"order": number}, Context()) for number in (1, 1, 99)]
+
+    assert answers == [1, 1, 99]
+    assert runs == [1, 99]
+    assert valkey.keys("*:lease:*") == []
+
+
 def test_record_lives_as_long_as_the_configuration_says(valkey: Redis, valkey_url: str) -> None:
     bench = LayerBench(valkey, valkey_url, expires_after_seconds=90)
     bench.deliver("a", lambda: "result")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sekali import SettingInvalid, Worker, bodies, message, warm
+from sekali.errors import PartialBatchOff
 from sekali.telemetry import events
 from tests.worker_kit import Context, started_kit
 from tests.worker_world.world import LambdaContext, World
@@ -59,6 +60,15 @@ def settled(world: World) -> list[str]:
 
 
 # What stands around the body.
+
+
+def test_handler_refuses_an_event_source_that_would_delete_failed_messages(world: World) -> None:
+    here = world.environment(partial_batch=False)
+
+    with pytest.raises(PartialBatchOff, match="SEKALI_PARTIAL_BATCH"):
+        handle(here, record("m1", "a"))
+
+    assert world.runs == []
 
 
 @pytest.mark.parametrize("number", ["", "abc", "1.0", "-1", "\u00b2", "9" * 40])
