@@ -71,3 +71,9 @@ def test_the_error_on_the_page_is_the_error_of_the_app() -> None:
         )
 
     assert f"```text\n{broken.value}\n```" in PAGE
+
+
+def test_each_setting_has_a_reason_beside_its_row() -> None:
+    prose = "\n".join(line for line in PAGE.splitlines() if not line.startswith("|"))
+
+    assert [name for name in ROWS if f"`{name}" not in prose] == []
