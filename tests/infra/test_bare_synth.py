@@ -97,7 +97,11 @@ def synthesize_without_anything(folder: Path) -> None:
         command.chmod(0o755)
     subprocess.run(
         # -o: a copied stamp is older than the files that git has just written.
-        [*no_network(), "make", "-o", ".venv/.demo", "-o", ".venv/.vendor", "synth"],
+        # A user's cdk.json may name workers of their own.
+        [
+            *(*no_network(), "make", "-o", ".venv/.demo", "-o", ".venv/.vendor"),
+            *("synth", "ARGS=--context workers=reports"),
+        ],
         cwd=folder,
         env={
             "PATH": f"{refused}:/usr/bin:/bin",
