@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from infra.local.processes import Nursery
 from infra.local.valkey import ServerNotReady
 from infra.local.workspace import workspace
-from infra.rehearsal import jobs, leftovers, security_rules, servers
+from infra.rehearsal import jobs, leftovers, operator, security_rules, servers
 from infra.rehearsal.cdk import Cdk, CdkFailed
 from infra.rehearsal.deployment import TOOLKIT, Account, Deployment, Shortfall
 from infra.rehearsal.permissions import prove_refusals
@@ -78,6 +78,8 @@ def _deploy_and_destroy(cdk: Cdk, cloud: Cloud, *, enforce: bool) -> None:
         tell(jobs.change_a_file(deployment))
     with step("stuck job") as tell:
         tell(jobs.find_what_waits(deployment))
+    with step("sekali command") as tell:
+        tell(*operator.operate(deployment))
     if enforce:
         with step("refused calls") as tell:
             tell(*prove_refusals(deployment))
