@@ -31,8 +31,7 @@ def aws() -> Iterator[None]:
 def one(aws: None) -> Desk:
     del aws
     made = desk()
-    for number in range(LETTERS):
-        made.bury(number, reason=(*REASONS, None)[number % 4])
+    made.bury_kinds(LETTERS)
     return made
 
 
@@ -59,8 +58,7 @@ def lost_at(at: int, moment: Moment) -> Counter[str]:
     """Kill a redrive at one moment, let it be repeated, and return what is nowhere any more."""
     with mock_aws():
         one = desk()
-        for number in range(LETTERS):
-            one.bury(number, reason=(*REASONS, None)[number % 4])
+        one.bury_kinds(LETTERS)
         before = one.dead()
         with pytest.raises(Killed):
             redrive(Mortal(one.sqs, at=at, moment=moment), one)
@@ -76,8 +74,7 @@ def lost_at(at: int, moment: Moment) -> Counter[str]:
 def calls_of_a_whole_redrive() -> list[str]:
     with mock_aws():
         one = desk()
-        for number in range(LETTERS):
-            one.bury(number)
+        one.bury_kinds(LETTERS)
         client = Mortal(one.sqs)
         redrive(client, one)
         return client.calls
@@ -216,3 +213,20 @@ def test_repeat_after_a_kill_leaves_no_second_copy_on_fifo(aws: None) -> None:
 
     assert killed_between == (4, 4)
     assert (sum(one.queued().values()), sum(one.dead().values())) == (4, 0)
+
+
+def test_letter_that_dies_again_during_the_redrive_is_left_alone(one: Desk) -> None:
+    """The symptom: a job that fails at once went round in circles, and the redrive never ended."""
+
+    class Failing(Mortal):
+        def send_message_batch(self, **arguments: Any) -> Any:
+            answer = self._client.send_message_batch(**arguments)
+            for sent in arguments["Entries"]:
+                letter = {name: sent[name] for name in ("MessageBody", "MessageAttributes")}
+                self._client.send_message(QueueUrl=one.shelf, **letter)
+            return answer
+
+    moved = redrive(Failing(one.sqs), one)
+
+    assert len(moved) == LETTERS
+    assert sum(one.queued().values()) == sum(one.dead().values()) == LETTERS

@@ -8,6 +8,9 @@ A process that is killed between the last two leaves a letter in both queues: it
 under the same id, so the second one is answered and not done again. Whatever was looked at and not
 moved is put back at the end, or by the end of `hold_seconds` where there was a kill.
 
+A job that fails at once is a dead letter again while the look goes on. Whatever died after the look
+began is left alone, by the queue's own clock, so that no letter goes round in circles.
+
 Limits: of a FIFO queue the queue hands out no further letters of a group while earlier ones of it
 are held, so one look sees its first ten.
 """
@@ -15,14 +18,16 @@ are held, so one look sees its first ten.
 from __future__ import annotations
 
 import hashlib
+import math
 import time
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from sekali.cli.letters import Letter, read
 from sekali.outgoing import MAX_ENTRIES, Outgoing, batches, entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 HOLD_SECONDS: Final = 120
 WAIT_SECONDS: Final = 1
@@ -42,13 +47,17 @@ class Shelf:
         *,
         hold_seconds: int = HOLD_SECONDS,
         sleep: Callable[[float], None] = time.sleep,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         """Hold nothing yet."""
         self._sqs = sqs
         self._url = url
         self._hold_seconds = hold_seconds
         self._sleep = sleep
+        self._wall = wall
         self._held: dict[str, Letter] = {}
+        self._moved: set[str] = set()
+        self._began: float | None = None
         self.complete = False
 
     def look(self, *, most: int, per_look: int = MAX_ENTRIES) -> Iterator[list[Letter]]:
@@ -61,16 +70,16 @@ class Shelf:
         while len(seen) < most:
             taken = self._receive(min(per_look, most - len(seen)))
             fresh = [letter for letter in taken if letter.message_id not in seen]
+            seen |= {letter.message_id for letter in fresh}
             empty = 0 if taken else empty + 1
             known = known + 1 if taken and not fresh else 0
             if empty == _EMPTY_LOOKS or known == _KNOWN_LOOKS:
                 self.complete = True
                 return
-            seen |= {letter.message_id for letter in fresh}
             # A letter that came again has a newer receipt, and only that one holds.
             self._held.update((letter.message_id, letter) for letter in taken)
-            if fresh:
-                yield fresh
+            if older := [letter for letter in fresh if self._is_older(letter)]:
+                yield older
 
     def put_back(self) -> None:
         """Let everybody see again what is still held."""
@@ -94,7 +103,9 @@ class Shelf:
         moved: list[Letter] = []
         stayed: list[Letter] = []
         for batch in batches(letters, size_bytes=lambda one: _outgoing(one).size_bytes):
-            gone = self.remove(self._send(batch, to))
+            sent = self._send(batch, to)
+            self._moved |= {letter.body for letter in sent}
+            gone = self.remove(sent)
             moved += gone
             stayed += [letter for letter in batch if letter not in gone]
             if rate is not None:
@@ -121,6 +132,7 @@ class Shelf:
         return len(answer.get("Successful", []))
 
     def _receive(self, most: int) -> list[Letter]:
+        asked_at = self._wall()
         answer = self._sqs.receive_message(
             QueueUrl=self._url,
             MaxNumberOfMessages=most,
@@ -129,7 +141,16 @@ class Shelf:
             MessageSystemAttributeNames=["All"],
             MessageAttributeNames=["All"],
         )
+        if self._began is None:
+            self._began = _told_time(answer) or asked_at
         return [read(message) for message in answer.get("Messages", [])]
+
+    def _is_older(self, letter: Letter) -> bool:
+        """Tell whether a letter was there when the look began; the queue tells whole seconds."""
+        began = math.floor(self._began or 0.0)
+        if letter.died_at >= began + 1:
+            return False
+        return letter.died_at < began or letter.body not in self._moved
 
     def _send(self, batch: Sequence[Letter], to: str) -> list[Letter]:
         fifo = to.endswith(".fifo")
@@ -160,6 +181,15 @@ def _outgoing(letter: Letter) -> Outgoing:
         for name, value in letter.attributes.items()
     }
     return Outgoing(letter.body, attributes)
+
+
+def _told_time(answer: Mapping[str, Any]) -> float | None:  # Any: as boto3 answers
+    """Return the server's time of an answer, None where it does not say."""
+    said = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
+    try:
+        return parsedate_to_datetime(said).timestamp() if said else None
+    except ValueError:
+        return None
 
 
 def _digest(message_id: str) -> str:
