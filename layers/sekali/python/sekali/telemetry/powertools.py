@@ -44,8 +44,13 @@ class MetricsObserver:
     def __init__(self, service: str, *, namespace: str | None = None) -> None:
         """Name the service; the namespace is Powertools' own setting where it is set."""
         self._service = service
-        self._namespace = namespace or os.environ.get("POWERTOOLS_METRICS_NAMESPACE", NAMESPACE)
         self._sums = Sums()
+        # One for all lines, because it takes longer to make than to write with; it forgets
+        # everything when it is flushed.
+        self._emf = EphemeralMetrics(
+            namespace=namespace or os.environ.get("POWERTOOLS_METRICS_NAMESPACE", NAMESPACE),
+            service=service,
+        )
 
     def __call__(self, event: Event) -> None:
         """Take one event."""
@@ -59,7 +64,8 @@ class MetricsObserver:
                     self._write(job, metrics)
 
     def _write(self, job: str, metrics: dict[str, Any]) -> None:  # Any: as Powertools keeps them
-        emf = EphemeralMetrics(namespace=self._namespace, service=self._service, metric_set=metrics)
+        emf = self._emf
+        emf.metric_set = metrics
         emf.add_dimension("service", self._service)
         if job:
             emf.add_dimension("job", job)
