@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -57,6 +58,20 @@ def test_result_carries_its_source_and_age(fleet: Fleet) -> None:
     assert loaded.age_seconds == 0
     assert local.age_seconds == pytest.approx(5)
     assert shared.age_seconds == pytest.approx(0, abs=1)
+
+
+def test_result_on_a_loop_carries_them_too(fleet: Fleet) -> None:
+    async def load() -> str:
+        return "v"
+
+    async def sources() -> list[str]:
+        one, other = fleet.box().invoke(), fleet.box().invoke()
+        return [
+            (await cache.look_up_async("k", load, ttl_seconds=60)).source
+            for cache in (one, one, other)
+        ]
+
+    assert asyncio.run(sources()) == ["loaded", "local", "shared"]
 
 
 def test_miss_and_fill_take_two_round_trips_and_a_shared_hit_one(fleet: Fleet) -> None:

@@ -164,6 +164,44 @@ def test_lost_reply_of_a_fill_does_not_lose_the_value(fleet: Fleet, proxy: Proxy
     assert fleet.box(SystemClock()).invoke().get("k") == "v"
 
 
+@pytest.mark.parametrize("fault", ["half_open", "swallow_replies", "cut"])
+def test_value_whose_fill_an_outage_cost_is_loaded_once_in_the_invocation(
+    box: Box, proxy: Proxy, fault: str
+) -> None:
+    """What was loaded before the outage began was asked of the database again by each read."""
+    cache = box.invoke()
+    cache.get("to connect")
+    strike = getattr(proxy, fault)
+
+    alone = [cache.get_or_load("k", loader("v", during=strike)), cache.get("k")]
+    proxy.heal()
+    box.clock.sleep(2)  # the breaker probes
+    many = cache.get_or_load_many(["a", "b"], lambda keys: (strike(), dict.fromkeys(keys, "m"))[1])
+
+    assert (alone, many) == (["v", "v"], {"a": "m", "b": "m"})
+    assert cache.get_many(["a", "b"]) == many
+
+
+@pytest.mark.parametrize("options", [{}, {"tags": ["t"]}], ids=["key", "tag"])
+def test_value_whose_fill_an_outage_cost_falls_with_what_fell_during_its_load(
+    box: Box, proxy: Proxy, valkey_url: str, options: dict[str, Any]
+) -> None:
+    elsewhere = Fleet(valkey_url).box().invoke()
+    box.invoke().get("to find the log's end")
+
+    def load() -> str:
+        elsewhere.invalidate([] if options else ["k"], tags=options.get("tags", ()))
+        proxy.cut()
+        return "old"
+
+    assert box.invoke().get_or_load("k", load, **options) == "old"
+    proxy.heal()
+    box.clock.sleep(2)
+
+    assert box.invoke().get("k") is None
+    assert box.invoke().get_or_load("k", loader("new"), **options) == "new"
+
+
 def test_slow_cache_is_slow_and_right(proxy: Proxy) -> None:
     fleet = Fleet(proxy.url, cache_timeout_seconds=20, cache_connect_timeout_seconds=20)
     proxy.delay(0.03)

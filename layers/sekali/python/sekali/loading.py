@@ -304,6 +304,7 @@ class Loading:
             )
         except SharedUnavailable as error:
             _log.warning("the value of %s was not stored: %s", call.key, error)
+            passage.keep_unshared(loaded, drops=passage.drops)
             return
         passage.take_end(reply)
 

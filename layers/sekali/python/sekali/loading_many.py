@@ -155,6 +155,8 @@ class LoadingMany:
             )
         except SharedUnavailable as error:
             _log.warning("%d values were not stored: %s", len(loaded), error)
+            for key, one in loaded.items():
+                passages[key].keep_unshared(one, drops=passages[key].drops)
             return
         for passage, reply in zip(passages.values(), replies, strict=True):
             passage.take_end(reply)

@@ -117,8 +117,10 @@ class Local:
         monotonic = self._monotonic()
         if wall < entry.fresh_wall and self.window.least <= wall - monotonic <= self.window.most:
             entry.visited = True
+            if entry.body is None:
+                return entry.value
             try:
-                return entry.read()
+                return entry.decode(entry.body)
             except ValueUnreadable:  # of the codec: what it wrote it does not read
                 self.drop(key)
         return MISSING

@@ -67,6 +67,8 @@ class Passage:
     _marked: list[str] = field(init=False, default_factory=list)
     _moves: int = field(init=False, default=0)
     _began: float = field(init=False, default=0.0)
+    drops: int = field(init=False, default=0)
+    """How often the local tier had dropped something when the load began."""
     _fill: _Fill | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -156,6 +158,7 @@ class Passage:
         heartbeat.start()
         self._moves = self.tiers.coherence.moves()
         self._began = self.tiers.invocation.now()
+        self.drops = self.tiers.local.drops
 
     def chosen_tags(self, loaded: Loaded[Any]) -> list[str]:  # Any: whatever was loaded
         """Return the tags that the loader added to those of the call."""

@@ -206,9 +206,17 @@ class Tiered:
         found = self._hit(key, level)
         if found is not MISSING:
             return cast("T", found)
-        call = call_of(key, loader, level=level, **options)._replace(refresh="now")
-        result = await self._flying.look_up_async(call)
-        return cast("T", result.value)
+        return (await self.look_up_async(key, loader, level=level, **options)).value
+
+    async def look_up_async(
+        self,
+        key: str,
+        loader: Callable[[], Awaitable[T]],
+        **options: Any,  # Any: the options of `look_up`, which checks them
+    ) -> Result[T]:
+        """Return the value of `key` as `get_or_load_async` does, with its source and its age."""
+        call = call_of(key, loader, **options)._replace(refresh="now")
+        return await self._flying.look_up_async(call)
 
     def get_or_load_many(
         self,
