@@ -79,7 +79,7 @@ test-package: $(VENV)/.dev
 # Three hundred settings in place of the thirty of `make test`; SEKALI_SEED chooses other ones.
 test-synths: $(VENV)/.dev $(VENV)/.vendor
 	$(ON_PATH) SEKALI_SYNTHS=$${SEKALI_SYNTHS:-300} $(BIN)/python -m pytest \
-		tests/infra/test_stack_properties.py $(ARGS)
+		tests/infra/test_stack_properties.py -rP $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
