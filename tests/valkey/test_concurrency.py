@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -94,14 +95,12 @@ def test_failures_among_threads_stay_with_their_records(kit: Kit) -> None:
 def test_coroutines_share_one_loop_across_invocations(kit: Kit) -> None:
     worker = Worker("loop", concurrency=4, hooks=[kit.events.append])
     loops: set[int] = set()
-    overlaps = Overlaps()
+    everyone = asyncio.Barrier(4)
 
-    @worker.job("sleep")
-    async def sleep(job: Job) -> str:
+    @worker.job("meet")
+    async def meet(job: Job) -> str:
         loops.add(id(asyncio.get_running_loop()))
-        overlaps.enter()
-        await asyncio.sleep(0.02)
-        overlaps.leave()
+        await asyncio.wait_for(everyone.wait(), 60)
         return job.id
 
     for batch in range(2):
@@ -109,8 +108,35 @@ def test_coroutines_share_one_loop_across_invocations(kit: Kit) -> None:
         assert returned(worker.handler(event(*records), Context())) == []
 
     assert len(loops) == 1
-    assert overlaps.most > 1
-    assert kit.row("sleep", "1-3") is not None
+    assert kit.row("meet", "1-3") is not None
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+@pytest.mark.parametrize("kind", ["function", "coroutine"])
+def test_finished_work_is_recorded_while_the_next_body_runs_on(
+    kit: Kit, concurrency: int, kind: str
+) -> None:
+    """Whoever is cut off in the second record finds the first one done."""
+    worker = Worker("beside", concurrency=concurrency, hooks=[kit.events.append])
+    seen: list[str] = []
+
+    def until_recorded(job: Job) -> None:
+        until = time.monotonic() + 60.0
+        while job.id == "second" and not seen and time.monotonic() < until:
+            row = kit.row(kind, "first")
+            seen.extend([row["st"]["S"]] if row is not None else [])
+
+    worker.job("function")(until_recorded)
+
+    @worker.job("coroutine")
+    async def coroutine(job: Job) -> None:
+        await asyncio.to_thread(until_recorded, job)
+
+    records = [job(job_id, {}, name=kind) for job_id in ("first", "second")]
+    response = worker.handler(event(*records), Context(seconds=120))
+
+    assert returned(response) == []
+    assert seen == ["done"]
 
 
 def test_coroutine_that_raises_is_tried_again(kit: Kit) -> None:
