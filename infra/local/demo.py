@@ -16,6 +16,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
+import re
 import signal
 import sys
 import time
@@ -49,6 +51,8 @@ MONTHS: Final = flights.MONTHS[:3]
 _PER_CALL: Final = 10
 # A killed batch comes back after 30 s; everything else takes seconds.
 _SETTLED_WITHIN_SECONDS: Final = 240.0
+# More would take hours, and more memory than a small machine has.
+_MOST_MESSAGES: Final = 100_000
 _PACE: Final = Pace(minute_seconds=2)
 # With faults, jobs come for as long as they strike.
 _CHAOS_SECONDS: Final = 60.0
@@ -229,7 +233,7 @@ def _entry(index: int, message: Planned) -> dict[str, Any]:  # Any: as above.
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="demo", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--messages", type=_positive, default=2_000, metavar="N")
+    parser.add_argument("--messages", type=_count, default=2_000, metavar="N")
     parser.add_argument("--seed", type=int, default=1, metavar="S")
     parser.add_argument(
         "--kill", action="store_true", help="kill one execution environment in the middle of a job"
@@ -238,7 +242,7 @@ def _parser() -> argparse.ArgumentParser:
         "--chaos", action="store_true", help="let jobs come slowly, and faults strike meanwhile"
     )
     parser.add_argument(
-        "--report", type=Path, metavar="FILE", help="write the figures to FILE as JSON"
+        "--report", type=_writable, metavar="FILE", help="write the figures to FILE as JSON"
     )
     parser.add_argument(
         "--stay",
@@ -249,11 +253,21 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"at least 1, got {text!r}")
+def _count(text: str) -> int:
+    number = int(text) if re.fullmatch("[0-9]{1,9}", text, re.ASCII) else 0
+    if not 1 <= number <= _MOST_MESSAGES:
+        rule = f"must be a whole number between 1 and {_MOST_MESSAGES}, got {text!r}"
+        raise argparse.ArgumentTypeError(rule)
     return number
+
+
+def _writable(text: str) -> Path:
+    """Refuse before the run what could not be written after it."""
+    path = Path(text)
+    if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        rule = f"must be a file in a folder that is there and can be written to, got {text!r}"
+        raise argparse.ArgumentTypeError(rule)
+    return path
 
 
 def _end(_number: int, _frame: object) -> None:

@@ -46,16 +46,20 @@ def _lines(report: Report) -> Iterator[tuple[str, str, str]]:
     yield "double effects", _number(report.double_effects), "must be 0"
     yield "wrong results", _number(report.wrong_results), "must be 0"
     yield "takeovers", _number(report.takeovers), f"{report.takeovers_seen} seen from outside"
-    yield "round trips, cold batch", _number(trips.get("median")), f"at most {trips.get('max')}"
+    yield "round trips, cold batch", _number(trips.get("median")), _at_most(trips.get("max"))
     yield (
         "round trips, warm batch",
         _number(trips.get("warm_median")),
-        f"at most {trips.get('warm_max')}",
+        _at_most(trips.get("warm_max")),
     )
     yield "hits, local cache", f"{ratio.get('local', 0):.1%}", ""
     yield "hits, shared cache", f"{ratio.get('shared', 0):.1%}", ""
     yield "latency, median", f"{_number(latency.get('p50'))} ms", _tail(latency)
     yield "seconds", _number(report.seconds), ""
+
+
+def _at_most(number: float | None) -> str:
+    return "" if number is None else f"at most {number:,}"
 
 
 def _number(value: Any) -> str:  # A figure is a number, or None where nothing was measured.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.local.demo import FLIGHTS
+from infra.local.demo import FLIGHTS, main
 from infra.local.synthesis import synthesize
 from tests.runtime.test_stack import processes_that_name
 
@@ -112,10 +112,28 @@ def test_a_demo_that_is_stopped_leaves_nothing(temporary: Path, number: signal.S
     assert program.returncode == 130
 
 
-@pytest.mark.parametrize("argument", ["0", "-1", "many"])
-def test_a_number_of_messages_that_is_none_is_refused(argument: str, temporary: Path) -> None:
-    with demo("--messages", argument, temporary=temporary) as program:
-        output, _ = program.communicate(timeout=90)
+@pytest.mark.parametrize("argument", ["0", "-1", "many", "1.5", "9" * 20])
+def test_a_number_of_messages_that_is_none_is_refused(
+    argument: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["--messages", argument])
 
-    assert program.returncode == 2
-    assert b"--messages" in output
+    assert left.value.code == 2
+    rule = "--messages: must be a whole number between 1 and 100000"
+    assert rule in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("path", ["missing/report.json", "tmp", ""])
+def test_report_that_could_not_be_written_is_refused_before_the_run(
+    path: str, temporary: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Symptom: the figures of a whole run were lost because their folder was not there."""
+    file = str(temporary.parent / path) if path else "/"
+
+    with pytest.raises(SystemExit) as left:
+        main(["--report", file])
+
+    assert left.value.code == 2
+    rule = "--report: must be a file in a folder that is there"
+    assert rule in capsys.readouterr().err
