@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from infra.local.workspace import workspace
+from sekali.cli.clients import Session
 from sekali.cli.program import program
 
 if TYPE_CHECKING:
@@ -197,6 +198,19 @@ def test_payload_that_is_no_object_is_refused_before_anything_is_sent(
     done = bare("send", "report", payload, "--local-at", str(tmp_path), "--json")
 
     assert (done.status, done.error["kind"]) == (2, "usage")
+
+
+def test_profile_region_and_endpoint_are_those_of_the_aws_command(bare: Sekali) -> None:
+    session = Session(profile=None, region="eu-west-3", endpoint_url="http://127.0.0.1:9")
+    absent = bare("leases", "--stack", "a", "--profile", "nobody", "--json")
+
+    client = session("sqs")
+    assert client is session("sqs")
+    assert (client.meta.region_name, client.meta.endpoint_url) == (
+        "eu-west-3",
+        "http://127.0.0.1:9",
+    )
+    assert (absent.status, absent.error["kind"]) == (3, "ProfileNotFound")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

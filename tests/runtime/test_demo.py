@@ -112,6 +112,32 @@ def test_a_demo_that_is_stopped_leaves_nothing(temporary: Path, number: signal.S
     assert program.returncode == 130
 
 
+def test_a_demo_that_stays_is_found_by_the_command_until_it_is_stopped(temporary: Path) -> None:
+    command = [str(Path(sys.executable).with_name("sekali")), "--json"]
+    variables = {**os.environ, "TMPDIR": str(temporary)}
+
+    def sekali(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*command, *arguments], env=variables, capture_output=True, text=True, check=False
+        )
+
+    question = json.dumps({"month": "2013-02", "carrier": "UA"})
+    with demo("--messages", "20", "--stay", temporary=temporary) as program:
+        assert program.stdout is not None
+        while b"The stack goes on" not in program.stdout.readline():
+            assert program.poll() is None
+        sent = sekali("send", "delay-report", question, "--id", "stays", "--wait", "60")
+        examined = sekali("doctor")
+        program.send_signal(signal.SIGINT)
+        program.communicate(timeout=90)
+
+    assert json.loads(sent.stdout)["result"]["carrier"] == "UA"
+    assert json.loads(examined.stdout)["wrong"] == 0
+    assert program.returncode == 0
+    assert list(temporary.iterdir()) == []
+    assert json.loads(sekali("leases").stderr)["error"]["kind"] == "no_stack"
+
+
 @pytest.mark.parametrize("argument", ["0", "-1", "many", "1.5", "9" * 20])
 def test_a_number_of_messages_that_is_none_is_refused(
     argument: str, capsys: pytest.CaptureFixture[str]

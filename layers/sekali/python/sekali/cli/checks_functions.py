@@ -132,7 +132,8 @@ def rights(stack: Examined) -> Iterator[Finding]:
         needed.append(("sqs:SendMessage", letters["QueueArn"]))
     if not isinstance(table, Unread):
         needed += [(f"dynamodb:{action}", table["TableArn"]) for action in _OF_TABLE]
-    refused = stack.refused_actions(needed)
+    # Without a resource to ask about nothing was asked: that is not an answer.
+    refused = stack.refused_actions(needed) if needed else queue
     if isinstance(refused, Unread):
         yield unknown("rights", refused)
     elif refused:
