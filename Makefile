@@ -64,6 +64,10 @@ test-browser: $(VENV)/.dev $(VENV)/.vendor data $(MINISTACK)/.ready page \
 		|| (apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium > /dev/null)
 	$(ON_PATH) $(BIN)/python -m pytest -m browser tests/browser $(ARGS)
 
+# Every alarm of the template, driven to ALARM and back: the long form.
+test-alarms: $(VENV)/.dev $(VENV)/.vendor data $(MINISTACK)/.ready
+	$(ON_PATH) $(BIN)/python -m pytest -n 2 -m alarms tests/alarms $(ARGS)
+
 # The Node example of docs/message.md, with the AWS SDK for JavaScript.
 test-node: $(VENV)/.dev $(VENV)/.vendor $(MINISTACK)/.ready tests/node/node_modules/.package-lock.json
 	$(ON_PATH) $(BIN)/python -m pytest -m node tests/runtime/test_message_examples.py $(ARGS)

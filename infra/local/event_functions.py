@@ -72,7 +72,7 @@ class EventFunctions:
                 send=self._send,
                 minute_seconds=minute_seconds,
             )
-        self.bus = EventBus(template.rules, call=self._call, on_match=on_match)
+        self.bus = EventBus(template.rules, call=self.call, on_match=on_match)
         aws.s3.meta.events.register("before-parameter-build.s3.PutObject", _remember)
         aws.s3.meta.events.register("after-call.s3.PutObject", self._object_created)
 
@@ -92,6 +92,10 @@ class EventFunctions:
         """Wait until everything has ended."""
         for line in self._lines.values():
             line.join()
+
+    def call(self, function: str, event: Any) -> None:  # Any JSON.
+        """Let a function (a logical id) handle an event; nobody waits for it."""
+        self._lines[function].call(event)
 
     @contextlib.contextmanager
     def deaf_to_objects(self) -> Iterator[None]:
@@ -121,7 +125,7 @@ class EventFunctions:
             for arn in change.actions:
                 for logical_id in self._lines:
                     if arn.endswith(f":function:{self._template.functions[logical_id].name}"):
-                        self._call(logical_id, {"source": "aws.cloudwatch", "alarmArn": arn})
+                        self.call(logical_id, {"source": "aws.cloudwatch", "alarmArn": arn})
 
     def deployed(self) -> None:
         """Tell the bus of a change of the stack, as CloudFormation does."""
@@ -134,9 +138,6 @@ class EventFunctions:
                 "detail": {"stack-id": stack, "status-details": {"status": "UPDATE_IN_PROGRESS"}},
             }
         )
-
-    def _call(self, function: str, event: Any) -> None:  # Any JSON.
-        self._lines[function].call(event)
 
     def _send(self, queue_arn: str, body: str) -> None:
         for queue in self._template.queues.values():

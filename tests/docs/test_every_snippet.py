@@ -37,6 +37,7 @@ RUN_BY = {
     ("docs/idempotency-layer.md", "python"): "docs/test_idempotency_page.py::test_the_snippets",
     ("docs/jobs.md", "python"): "docs/test_jobs_page.py::test_the_snippets_of_the_page_run",
     ("docs/leases.md", "python"): "docs/test_worker_pages.py::test_the_lease_of_the_page_guards",
+    ("docs/live-page.md", "sh"): "docs/test_every_snippet.py::test_every_make_command",
     ("docs/lock-only.md", "python"): "docs/test_existing_project_pages.py::test_lock_page",
     ("docs/lock-only.md", "sql"): "docs/test_existing_project_pages.py::test_condition_of_the_sql",
     ("docs/message.md", "java"): "runtime/test_message_examples.py::test_message_of_java",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from infra.local.cloudwatch.alarm_rule import RuleInvalid, holds, parse_rule
+from infra.local.cloudwatch.alarm_state import ALARM
 from infra.local.cloudwatch.alarms import Alarms, Change
 from infra.local.cloudwatch.definitions import (
     DefinitionUnsupported,
@@ -49,6 +50,28 @@ def errors(**changes: Any) -> MetricAlarm:
 def composite(rule: str, **changes: Any) -> CompositeAlarm:
     properties = {"AlarmName": "unhealthy", "AlarmRule": rule, "AlarmActions": [TOPIC]} | changes
     return composite_alarm("Unhealthy", arn="arn:unhealthy", properties=properties)
+
+
+def told(
+    rows: Sequence[float | None], suppressor: Sequence[float | None], **changes: Any
+) -> list[tuple[int, str]]:
+    """Answer at which minute somebody was told what of a composite alarm with a suppressor."""
+    store = MetricStore()
+    quick = errors(EvaluationPeriods=1, DatapointsToAlarm=1)
+    calm = metric_alarm("Calm", arn="arn:calm", properties=_as_properties(MetricName="Deploys"))
+    whole = composite('ALARM("errors")', ActionsSuppressor="arn:calm", **changes)
+    watch = Alarms([quick, calm, whole], store=store)
+    deploys = metric("AWS/Lambda", "Deploys", {"FunctionName": "worker"})
+    for minute, (value, other) in enumerate(zip(rows, suppressor, strict=True)):
+        for name, one in ((ERRORS, value), (deploys, other)):
+            if one is not None:
+                store.put_one(name, one, at=(100 + minute) * 60)
+        watch.step((101 + minute) * 60 + 5)
+    return [
+        (int(notice.at) // 60 - 101, notice.state)
+        for notice in watch.notices()
+        if notice.alarm == "unhealthy"
+    ]
 
 
 def played(
@@ -166,14 +189,24 @@ def test_a_composite_alarm_follows_its_rule_and_tells_whom_it_names() -> None:
     assert rung[1].reason == "in alarm: errors"
 
 
-def test_a_suppressed_composite_alarm_rings_but_tells_nobody() -> None:
-    changes: list[Change] = []
-    rule = composite('ALARM("errors")', ActionsSuppressor="arn:errors")
+def test_a_suppressor_keeps_a_composite_alarm_silent_until_it_ends() -> None:
+    deploying = [1, 1, 0, 0, 0]
 
-    played([1, 1], errors(), rule, changes=changes)
+    found = told([1, 1, 1, 1, 1], deploying)
+    extended = told([1, 1, 1, 1, 1], deploying, ActionsSuppressorExtensionPeriod=120)
+    over_before = told([1, 1, 0, 0, 0], deploying)
 
-    (rung,) = (c for c in changes if c.alarm.name == "unhealthy" and c.after == "ALARM")
-    assert rung.actions == ()
+    assert found == [(2, ALARM)]
+    assert extended == [(3, ALARM)]
+    assert over_before == []
+
+
+def test_a_composite_alarm_waits_for_its_suppressor() -> None:
+    alone = told([1, 1, 1, 1], [0, 0, 0, 0], ActionsSuppressorWaitPeriod=120)
+    late = told([1, 1, 1, 1], [0, 1, 1, 1], ActionsSuppressorWaitPeriod=120)
+
+    assert alone == [(2, ALARM)]
+    assert late == []
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,8 @@ _FEW: Final = 10
 class Change:
     """An alarm changed its state; `at` is in CloudWatch's seconds.
 
-    `actions` are the ARNs that were told; none where actions are off or suppressed.
+    `actions` are the ARNs that were told at once. A composite alarm with a suppressor tells later,
+    or never: see `Alarms.notices`.
     """
 
     alarm: Alarm
@@ -41,6 +42,24 @@ class Change:
     at: float
     reason: str
     actions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """Somebody was told of an alarm's state, at CloudWatch's seconds."""
+
+    alarm: str
+    state: State
+    at: float
+    action: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Waiting:
+    """News of a composite alarm that wait for its suppressor."""
+
+    change: Change
+    due: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +106,8 @@ class Alarms:
         self._since: dict[str, float] = {}
         self._points: dict[str, tuple[float | None, ...]] = {}
         self._changes: deque[Change] = deque(maxlen=_KEPT_CHANGES)
+        self._notices: deque[Notice] = deque(maxlen=_KEPT_CHANGES)
+        self._waiting: dict[str, _Waiting] = {}
         self._stepped: int | None = None
 
     def step(self, now: float) -> None:
@@ -123,6 +144,11 @@ class Alarms:
         with self._lock:
             return list(self._changes)
 
+    def notices(self) -> list[Notice]:
+        """Answer the last thousand times that somebody was told, oldest first."""
+        with self._lock:
+            return list(self._notices)
+
     def _evaluate(self, end: int) -> None:
         for alarm in self._metric_alarms:
             points = self._data_points(alarm, end)
@@ -140,6 +166,7 @@ class Alarms:
         for composite in self._composites:
             state = ALARM if holds(composite.rule, self._state_of) else OK
             self._set(composite, state, end)
+            self._tell_later(composite, end)
 
     def _data_points(self, alarm: MetricAlarm, end: int) -> list[float | None]:
         length = evaluation_range(alarm.periods) * alarm.period
@@ -179,19 +206,41 @@ class Alarms:
             return
         self._states[alarm.logical_id] = state
         self._since[alarm.logical_id] = at
-        silent = isinstance(alarm, CompositeAlarm) and self._suppressed(alarm)
-        told = alarm.actions_enabled and not silent
+        waits = isinstance(alarm, CompositeAlarm) and alarm.suppressor is not None
+        actions = alarm.actions[state] if alarm.actions_enabled else ()
         change = Change(
             alarm=alarm,
             before=before,
             after=state,
             at=at,
             reason=self._reason(alarm),
-            actions=alarm.actions[state] if told else (),
+            actions=() if waits else actions,
         )
         self._changes.append(change)
+        if waits and isinstance(alarm, CompositeAlarm):
+            # Time for the suppressor to learn of what is going on.
+            self._waiting[alarm.logical_id] = _Waiting(change=change, due=at + alarm.wait_seconds)
+        else:
+            self._tell(alarm, state, at, actions)
         if self._on_change is not None:
             self._on_change(change)
+
+    def _tell_later(self, alarm: CompositeAlarm, at: float) -> None:
+        """Tell what waited, once nothing suppresses it any more and it is still true."""
+        waiting = self._waiting.get(alarm.logical_id)
+        if waiting is None:
+            return
+        if self._suppressed(alarm):
+            due = max(waiting.due, at + alarm.extension_seconds)
+            self._waiting[alarm.logical_id] = _Waiting(change=waiting.change, due=due)
+        elif at >= waiting.due:
+            del self._waiting[alarm.logical_id]
+            state = waiting.change.after
+            self._tell(alarm, state, at, alarm.actions[state] if alarm.actions_enabled else ())
+
+    def _tell(self, alarm: Alarm, state: State, at: float, actions: tuple[str, ...]) -> None:
+        for action in actions:
+            self._notices.append(Notice(alarm=alarm.name, state=state, at=at, action=action))
 
     def _reason(self, alarm: Alarm) -> str:
         if isinstance(alarm, CompositeAlarm):

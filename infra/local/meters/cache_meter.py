@@ -1,5 +1,8 @@
 """AWS/ElastiCache: what INFO of the embedded server says, as ElastiCache publishes it.
 
+A node has a processor for its engine; here it shares one. So the time in which the engine was ready
+to run and had to wait counts as used, where the kernel tells it (Linux's schedstat).
+
 https://docs.aws.amazon.com/AmazonElastiCache/latest/dg/CacheMetrics.Redis.html
 """
 
@@ -8,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from infra.local.cloudwatch.names import metric
@@ -55,6 +59,7 @@ class CacheMeter:
         except OSError:
             self.close()
             return
+        told["waited"] = _waited_seconds(int(told["process_id"]))
         at, now = time.time(), time.monotonic()
         self._put("CurrConnections", told["connected_clients"], at)
         self._put("CurrItems", told["items"], at)
@@ -86,7 +91,7 @@ class CacheMeter:
             grown = told[counter] - before[counter]
             self._put(name, grown if grown >= 0 else told[counter], at)
         used = [
-            sum(one[f"used_cpu_{kind}_main_thread"] for kind in ("user", "sys"))
+            sum(one[f"used_cpu_{kind}_main_thread"] for kind in ("user", "sys")) + one["waited"]
             for one in (before, told)
         ]
         share = 100 * max(0.0, used[1] - used[0]) / max(1e-6, now - then)
@@ -129,6 +134,15 @@ class CacheMeter:
         if not data:
             raise ConnectionError("the server hung up")
         return data
+
+
+def _waited_seconds(process: int) -> float:
+    """Answer how long a process's main thread was ready to run and did not; 0 where untold."""
+    try:
+        told = Path(f"/proc/{process}/task/{process}/schedstat").read_text()
+        return int(told.split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
 
 
 def _numbers(info: str) -> Iterator[tuple[str, float]]:
