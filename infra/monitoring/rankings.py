@@ -18,8 +18,19 @@ Filter = Mapping[str, Any]  # Any: one comparison of a rule, as CloudWatch defin
 KEYS: Final = ("$.job", "$.key")
 # What the log says of a claim that found its key held, or held back after a failure.
 CONTENDED: Final[Filter] = {"Match": "$.reason", "In": ["busy", "cooling"]}
-# Only lines of records whose body failed, for now or for good, have the field.
-FAILED: Final[Filter] = {"Match": "$.failure", "IsPresent": True}
+# Why a job failed, for now or for good; not what its message or its wait is to blame for.
+FAILED: Final[Filter] = {
+    "Match": "$.reason",
+    "In": [
+        "retry",
+        "permanent",
+        "quarantined",
+        "in_doubt",
+        "no_outcome",
+        "no_table",
+        "result_too_large",
+    ],
+}
 
 
 class Rankings(Construct):

@@ -227,7 +227,9 @@ class Claiming:
         if sibling is not None:
             item.leader = sibling
             return
-        self._emit(events.LeaseContended(name=item.name, key=item.key, owner=answer.owner))
+        self._emit(
+            events.LeaseContended(name=item.name, key=item.key, owner=answer.owner, record=True)
+        )
         rest = self._container.durations.expected(item.name) - answer.age_seconds
         wait = answer.remaining_seconds if answer.cooling else max(answer.remaining_seconds, rest)
         item.verdict = defer("cooling" if answer.cooling else "busy", wait)

@@ -197,11 +197,15 @@ class LeaseAcquired(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseContended(Event):
-    """Tell that somebody else holds the lease of a key."""
+    """Tell that somebody else holds the lease of a key.
+
+    `record` tells that a record of a batch found it, whose own line says so too.
+    """
 
     name: str
     key: str
     owner: str
+    record: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aws_lambda_powertools import Logger
 
+from sekali.keys import CACHE_NAME, LOCK_NAME
 from sekali.telemetry import events
 from sekali.telemetry.shown_keys import shown
 from sekali.telemetry.trace_context import parse, trace_id_of
@@ -24,11 +25,13 @@ from sekali.telemetry.trace_context import parse, trace_id_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from sekali.telemetry.events import Event, LeaseLeaked, RecordSettled
+    from sekali.telemetry.events import Event, LeaseContended, LeaseLeaked, RecordSettled
     from sekali.telemetry.shown_keys import Keys
 
 MESSAGE: Final = "record settled"
 LEAK_MESSAGE: Final = "lease leaked"
+CONTENDED_MESSAGE: Final = "lease contended"
+_NO_JOBS: Final = {CACHE_NAME: "cache", LOCK_NAME: "lock"}
 SAMPLED_MESSAGE: Final = "record sampled"
 _TIERS: Final = frozenset({"local", "shared"})
 _OWN: Final = frozenset({"level", "location", "message", "timestamp", "service", "sampling_rate"})
@@ -36,7 +39,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=st
 
 
 class LogObserver:
-    """Write the canonical line of each record, and one for each lease that leaked."""
+    """Write the canonical line of each record; one for each lease that leaked or is waited for."""
 
     def __init__(
         self, service: str, *, keys: Keys = "key", wall: Callable[[], float] = time.time
@@ -57,6 +60,8 @@ class LogObserver:
             self._lines.write(MESSAGE, canonical(event, self._keys))
         elif isinstance(event, events.LeaseLeaked):
             self._lines.write(LEAK_MESSAGE, leaked(event, self._keys))
+        elif isinstance(event, events.LeaseContended) and not event.record:
+            self._lines.write(CONTENDED_MESSAGE, contended(event, self._keys))
 
 
 def canonical(event: RecordSettled, keys: Keys) -> dict[str, object]:
@@ -92,11 +97,21 @@ def canonical(event: RecordSettled, keys: Keys) -> dict[str, object]:
 def leaked(event: LeaseLeaked, keys: Keys) -> dict[str, object]:
     """Return the fields of the line of a lease that was found overdue, or held for too long."""
     return {
-        "job": event.name,
+        "job": _NO_JOBS.get(event.name, event.name),
         "key": shown(event.key, keys),
         "owner": event.owner,
         "state": event.state,
         "age_s": round(event.age_seconds, 3),
+    }
+
+
+def contended(event: LeaseContended, keys: Keys) -> dict[str, object]:
+    """Return the fields of the line of a load or a lock that found its key held."""
+    return {
+        "job": _NO_JOBS.get(event.name, event.name),
+        "key": shown(event.key, keys),
+        "reason": "busy",
+        "owner": event.owner,
     }
 
 
