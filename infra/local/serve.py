@@ -34,7 +34,8 @@ _EMPTY_WITHIN_SECONDS: Final = 300.0
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the stack and answer the exit status."""
     options = _parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, _end)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _end)  # A shell that starts it in the background ignores the first.
     _say("Synthesizing the stack for this machine (once per change)")
     try:
         with LocalStack(synthesize(CONTEXT)) as stack:
