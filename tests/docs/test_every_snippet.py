@@ -30,6 +30,7 @@ RUN_BY = {
     ("CONTRIBUTING.md", "sh"): "docs/test_every_snippet.py::test_every_make_command",
     ("docs/cache-only.md", "python"): "docs/test_existing_project_pages.py::test_cache_page",
     ("docs/cache.md", "python"): "docs/test_cache_page.py::test_the_snippet_of_the_cache_page",
+    ("docs/cli.md", "console"): "cli/test_page.py::test_every_command_prints_what_the_page_says",
     ("docs/cli.md", "sh"): "docs/test_every_snippet.py::test_every_option_of_a_sekali_command",
     ("docs/deploy.md", "bash"): "docs/test_every_snippet.py::test_every_cdk_command",
     ("docs/existing-project.md", "python"): "docs/test_existing_project_pages.py::test_settings",
