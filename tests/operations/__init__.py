@@ -1,0 +1,1 @@
+"""The runbooks, rehearsed: each incident provoked, each command and query followed."""
