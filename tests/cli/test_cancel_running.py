@@ -104,3 +104,27 @@ def test_payload_that_is_not_the_known_one_cancels_nothing(kit: Kit) -> None:
 
     assert (caught.value.status, caught.value.kind) == (Exit.NO, "payload_mismatch")
     assert kit.row("report", "a") is None
+
+
+def test_without_a_table_the_cache_says_whether_it_was_in_time(
+    monkeypatch: pytest.MonkeyPatch, valkey: Redis, valkey_url: str
+) -> None:
+    assert valkey.dbsize() == 0
+    with started_kit(monkeypatch, valkey_url, SEKALI_DURABLE_MODE="redis") as kit:
+        worker = kit.worker()
+
+        @worker.job("report")
+        def report(running: Job) -> str:
+            del running
+            return "a report"
+
+        cancelled = cancel("a", payload={"month": "2013-01"})
+        worker.handler(event(job("a", {"month": "2013-01"})), Context())
+        worker.handler(event(job("b", {"month": "2013-01"})), Context())
+        with pytest.raises(Fault, match="has ended already: done"):
+            cancel("b")
+
+        assert cancelled["status"] == "failed"
+        [letter] = kit.dead_letters()
+        assert letter["attributes"]["sekali.reason"] == "cancelled"
+        assert standing.standing(place(), "report", "b")["status"] == "done"

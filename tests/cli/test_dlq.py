@@ -183,10 +183,11 @@ def test_killed_processes_lose_no_letter_and_no_reason(
     shelves.bury(LETTERS)
     command = [
         *(sys.executable, "-m", "sekali.cli", "--local-at", shelves.at, "dlq", "redrive"),
-        *("--by-copy", "--rate", "20", "--hold", "2", "--yes"),
+        # So slow that it has not ended when it is killed, however long that takes to happen here.
+        *("--by-copy", "--rate", "2", "--hold", "2", "--yes"),
     ]
 
-    for moved in (1, LETTERS // 2):
+    for moved in (1, 6):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         wait_for(f"{moved} copies", lambda: shelves.waiting(shelves.queue) >= moved)  # noqa: B023
         process.send_signal(signal.SIGKILL)

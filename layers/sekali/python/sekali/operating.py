@@ -21,6 +21,7 @@ from __future__ import annotations
 import logging
 from base64 import b64decode
 from dataclasses import asdict
+from inspect import signature
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -97,13 +98,12 @@ class Operator:
         if operation not in _OPERATIONS:
             rule = f"must be one of {', '.join(sorted(_OPERATIONS))}"
             raise SettingInvalid("operation", rule, operation)
-        arguments = request.get("arguments") or {}
+        method = getattr(self, operation)
         try:
-            answered: Json = getattr(self, operation)(**arguments)
+            bound = signature(method).bind(**(request.get("arguments") or {}))
         except TypeError as error:
-            if "argument" not in str(error):
-                raise
-            raise SettingInvalid(f"{operation}'s arguments", "must be its own", None) from error
+            raise SettingInvalid(f"arguments of {operation}", str(error), None) from error
+        answered: Json = method(*bound.args, **bound.kwargs)
         return answered
 
     def jobs(self) -> Json:

@@ -57,7 +57,7 @@ def cancel(
     known = _known(before, payload)
     error = encode({"reason": REASON, "text": text} if text else {"reason": REASON})
     _record(place, name, job_id, known, error)
-    operate(
+    told = operate(
         place,
         "cancel",
         name=name,
@@ -67,6 +67,10 @@ def cancel(
         error=base64.b64encode(error).decode(),
         key=key,
     )
+    if told["answer"] != "FinishFailed":
+        # Without a table the cache's record is the first outcome, and it may have come before.
+        text = f"{name}/{job_id} ended in this moment: the cache says {told['answer']}"
+        raise Fault(Exit.NO, text, kind="ended")
     return {"job": name, "id": job_id, "before": before["status"], "status": "failed"}
 
 

@@ -22,7 +22,7 @@ _HISTORY: Final = ("time", "outcome", "reason", "source", "attempt", "run", "lat
 def store_of(place: Place) -> Store | None:
     """Return the table of results, with the caller's own rights; None in mode `redis`."""
     settings = place.settings
-    if settings.table_name is None:
+    if settings.table_name is None or settings.durable_mode == "redis":
         return None
     return Store(
         settings.table_name,
