@@ -110,3 +110,5 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_
     assert len(pages) > len(list(DOCS.rglob("*.md")))
     worker = (tmp_path / "reference" / "worker.html").read_text(encoding="utf-8")
     assert "Register the decorated function as the job" in worker
+    assert "bodies of one batch that may run at once" in worker
+    assert "remaining_seconds" in worker
