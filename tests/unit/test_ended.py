@@ -193,6 +193,31 @@ def test_without_a_thread_work_waits_for_the_next_record_boundary() -> None:
     assert sent == [1]
 
 
+def test_process_that_can_start_no_thread_goes_on_without(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    sent: list[int] = []
+    full, time = Pulse("full"), Now()
+
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    one = kept(lambda items: sent.append(len(items)), time, full)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", start)
+        one.body_starts()
+        one.body_ends(ended("first"))
+        one.body_starts()
+    time.seconds += 1
+    one.send_if_due()
+    one.close()
+    full.close()
+
+    assert sent == [1]
+    assert len(full) == 0
+    assert "can't start new thread" in caplog.text
+
+
 def test_last_body_of_a_batch_wakes_nobody() -> None:
     hand = HandPulse()
     one = kept(lambda _: None, Now(), hand)

@@ -15,6 +15,7 @@ quarter waits for the next record boundary, and a record that outlives the funct
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 from contextvars import copy_context
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from sekali.invocation import Invocation
     from sekali.items import Item
     from sekali.pulse import Pulse
+
+
+_log = logging.getLogger(__name__)
 
 
 class Ended:
@@ -134,7 +138,12 @@ class Ended:
                 return
             self._armed = self._ever_armed = True
             left = self._seconds_left()
-        self._pulse.add(self._beat, after_seconds=max(left, 0.0))
+        try:
+            self._pulse.add(self._beat, after_seconds=max(left, 0.0))
+        except RuntimeError as error:
+            # This process can start no thread; what has ended is sent at the next boundary.
+            _log.warning("nothing is sent beside a running body: %s", error)
+            self._pulse = None
 
     def _beat(self) -> float:
         """Send what is due, and return the seconds until something else is; inf if nothing is."""

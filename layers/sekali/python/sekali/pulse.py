@@ -54,12 +54,13 @@ class Pulse:
         """Call `beat` after so many seconds, and again after as many as it returns (inf: never)."""
         due = time.monotonic() + after_seconds
         with self._lock:
-            self._due[beat] = due
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                thread.start()  # looks at nothing before this lock is free
+                self._thread = thread
             elif due < self._looks_at:
                 self._woken.notify()
+            self._due[beat] = due
 
     def remove(self, beat: Beat) -> None:
         """Call `beat` no more; one that is under way is waited for."""
