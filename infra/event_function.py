@@ -87,8 +87,10 @@ class EventFunction(Construct):
             timeout_seconds=timeout_seconds,
             environment=environment,
             role=role,
-            on_failure=destinations.SqsDestination(undelivered),
-            max_event_age=LONGEST_WAIT,
+        )
+        # On what is called: an alias does not take over what is set on the function.
+        made.target.configure_async_invoke(
+            on_failure=destinations.SqsDestination(undelivered), max_event_age=LONGEST_WAIT
         )
         Validations.of(made.function).acknowledge(
             Acknowledgment(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -107,6 +108,39 @@ def target_function(stack: Synthesized, rule: Resource) -> str:
     assert target["DeadLetterConfig"]
     handler: str = stack.resources[target["Arn"]["Fn::GetAtt"][0]]["Properties"]["Handler"]
     return handler
+
+
+def test_what_events_call_is_what_has_a_failure_destination(
+    hardened: Synthesized, dev: Synthesized
+) -> None:
+    """An alias does not take over what is set on `$LATEST`: failed events were lost."""
+    for stack, alias in ((dev, False), (hardened, True)):
+        configs = list(stack.of("AWS::Lambda::EventInvokeConfig").values())
+        called = {
+            json.dumps(target["Arn"])
+            for rule in stack.of("AWS::Events::Rule").values()
+            for target in rule.get("Targets", [])
+        }
+
+        assert len(configs) == len(called) == 2
+        for config, arn in zip(configs, sorted(called), strict=True):
+            assert config["DestinationConfig"]["OnFailure"]
+            # The alias' name is the last part of its ARN.
+            assert ("Alias" in arn) == alias
+            assert ("Alias" in json.dumps(config["Qualifier"])) == alias
+            assert alias or config["Qualifier"] == "$LATEST"
+
+
+def test_who_calls_an_alias_may_call_it(hardened: Synthesized) -> None:
+    aliases = hardened.of("AWS::Lambda::Alias").keys()
+    permitted = {
+        one["FunctionName"]["Ref"] for one in hardened.of("AWS::Lambda::Permission").values()
+    }
+    polled = hardened.only(MAPPING)["FunctionName"]["Ref"]
+
+    # The mapping needs none: Lambda polls with the function's role.
+    assert polled in aliases
+    assert permitted == aliases - {polled}
 
 
 def test_the_environment_of_each_function_is_valid_for_the_library(
