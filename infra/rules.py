@@ -300,17 +300,35 @@ def cache_users(resources: Resources) -> Iterator[Broken]:
 
 def alarm_dimensions(resources: Resources) -> Iterator[Broken]:
     """Name a serverless cache by `clusterId`; by another name its alarm never fires."""
-    serverless = {name for name, _ in resources.of(SERVERLESS)}
+    serverless: set[str] = set()
+    for name, cache in resources.of(SERVERLESS):
+        serverless |= {name, str(cache.get("ServerlessCacheName", name))}
     for name, alarm in resources.of(ALARM):
-        if alarm.get("Namespace") != "AWS/ElastiCache":
-            continue
-        for dimension in alarm.get("Dimensions", []):
-            if target(dimension["Value"]) in serverless and dimension["Name"] != "clusterId":
+        stats = [one.get("MetricStat", {}).get("Metric", {}) for one in alarm.get("Metrics", [])]
+        for metric in (alarm, *stats):
+            if metric.get("Namespace") != "AWS/ElastiCache":
+                continue
+            for dimension in metric.get("Dimensions", []):
+                cache = target(dimension["Value"]) or dimension["Value"]
+                if cache in serverless and dimension["Name"] != "clusterId":
+                    yield Broken(
+                        rule="alarm-dimensions",
+                        resource=name,
+                        text=f"there is no metric with the dimension {dimension['Name']}",
+                        fix="name the dimension clusterId",
+                    )
+
+
+def alarms(resources: Resources) -> Iterator[Broken]:
+    """Say what missing data mean, and what whoever is woken should do."""
+    for name, alarm in resources.of(ALARM):
+        for field, fix in (
+            ("TreatMissingData", "set it: notBreaching where only faults are counted"),
+            ("AlarmDescription", "say what it means, what to do first and where more is"),
+        ):
+            if not alarm.get(field):
                 yield Broken(
-                    rule="alarm-dimensions",
-                    resource=name,
-                    text=f"there is no metric with the dimension {dimension['Name']}",
-                    fix="name the dimension clusterId",
+                    rule="alarms", resource=name, text=f"an alarm without {field}", fix=fix
                 )
 
 
@@ -327,6 +345,7 @@ RULES: Final[Sequence[Rule]] = (
     caches,
     cache_users,
     alarm_dimensions,
+    alarms,
 )
 
 

@@ -80,25 +80,26 @@ class Monitored:
         """Each of the library's metrics that anything reads, with the names of its dimensions."""
         return {
             (metric.name, frozenset(key for key, _ in metric.dimensions))
-            for metric in own(self._queries())
+            for metric in own(self.queries())
         }
 
     def own_values(self, dimension: str) -> set[str]:
         """The values of a dimension under which the library's metrics are read."""
-        metrics = own(self._queries())
+        metrics = own(self.queries())
         return {value for one in metrics for key, value in one.dimensions if key == dimension}
 
     def vended(self) -> dict[tuple[str, str], set[Names]]:
         """AWS' own metrics by namespace and name, with the names of their dimensions."""
         found: dict[tuple[str, str], set[Names]] = {}
-        for query in self._queries():
+        for query in self.queries():
             if query.metric is not None and query.metric.namespace != NAMESPACE:
                 key = query.metric.namespace, query.metric.name
                 names = frozenset(name for name, _ in query.metric.dimensions)
                 found.setdefault(key, set()).add(names)
         return found
 
-    def _queries(self) -> Iterator[Query]:
+    def queries(self) -> Iterator[Query]:
+        """Every query of every widget and alarm."""
         for widget in self.widgets:
             yield from widget.queries
         for alarm in self.alarms:

@@ -77,6 +77,7 @@ def good() -> Template:
                 "Type": "AWS::ElastiCache::ServerlessCache",
                 "Properties": {
                     "UserGroupId": "users",
+                    "ServerlessCacheName": "serverless",
                     "SecurityGroupIds": ["group"],
                     "SubnetIds": ["subnet"],
                     "CacheUsageLimits": {"DataStorage": {"Maximum": 10, "Unit": "GB"}},
@@ -91,6 +92,27 @@ def good() -> Template:
                 "Properties": {
                     "Namespace": "AWS/ElastiCache",
                     "Dimensions": [{"Name": "clusterId", "Value": {"Ref": "Serverless"}}],
+                    "TreatMissingData": "notBreaching",
+                    "AlarmDescription": "Keys are evicted. First: give it memory.",
+                },
+            },
+            "Formula": {
+                "Type": "AWS::CloudWatch::Alarm",
+                "Properties": {
+                    "Metrics": [
+                        {"Id": "e", "Expression": "m1"},
+                        {
+                            "Id": "m1",
+                            "MetricStat": {
+                                "Metric": {
+                                    "Namespace": "AWS/ElastiCache",
+                                    "Dimensions": [{"Name": "clusterId", "Value": "serverless"}],
+                                }
+                            },
+                        },
+                    ],
+                    "TreatMissingData": "notBreaching",
+                    "AlarmDescription": "Keys are evicted. First: give it memory.",
                 },
             },
         }
@@ -136,6 +158,15 @@ BREAKS: list[tuple[str, str, Callable[[Any], object]]] = [
         "Alarm",
         lambda of: of("Alarm")["Dimensions"][0].update(Name="CacheClusterId"),
     ),
+    (
+        "alarm-dimensions",
+        "Formula",
+        lambda of: of("Formula")["Metrics"][1]["MetricStat"]["Metric"]["Dimensions"][0].update(
+            Name="CacheClusterId"
+        ),
+    ),
+    ("alarms", "Alarm", lambda of: of("Alarm").pop("TreatMissingData")),
+    ("alarms", "Alarm", lambda of: of("Alarm").pop("AlarmDescription")),
 ]
 
 
