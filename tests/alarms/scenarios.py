@@ -99,14 +99,15 @@ def _impatient(function: Function, folder: Path) -> Function:
 # The shared cache forgets everything, again and again: nothing is found in any tier.
 
 
-def _flush(stage: Stage) -> None:
+def flush(stage: Stage) -> None:
+    """Let the cache server forget everything."""
     with stage.cache() as say:
         say("FLUSHALL")
 
 
 def _flush_and_ask(stage: Stage) -> None:
     for _ in range(4):
-        _flush(stage)
+        flush(stage)
         stage.ask(2, apart=True)
 
 
