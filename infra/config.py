@@ -85,6 +85,7 @@ class Config:
     snap_start: bool
     encryption: str
     powertools: str
+    tracing: str
     runbooks_url: str
     timeout_seconds: int
     memory_mib: int
@@ -169,6 +170,8 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     # Keys of AWS cost nothing; an own key costs 1 USD a month and each request, and can be revoked.
     "encryption": ("managed", "kms"),
     "powertools": ("vendored", "public"),
+    # OpenTelemetry's packages are not in the vendor layer (docs/tracing.md).
+    "tracing": ("xray", "opentelemetry", "off"),
 }
 
 DEFAULT_WORKERS: Final = "reports"
@@ -294,6 +297,7 @@ def read(context: Mapping[str, object]) -> Config:
         snap_start=choices["snap_start"] == "true",
         encryption=choices["encryption"],
         powertools=choices["powertools"],
+        tracing=choices["tracing"],
         runbooks_url=_text(context, "runbooks_url", *RUNBOOKS_URL),
         max_concurrency=max_concurrency,
         reserved_concurrency=reserved or None,

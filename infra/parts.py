@@ -278,6 +278,7 @@ def environment(config: Config, *, cache: SharedCache, storage: Storage) -> dict
         "SEKALI_DURABLE_MODE": "recorded",
         "SEKALI_LEASE_SECONDS": str(config.lease_seconds),
         "SEKALI_RECORD_TTL_SECONDS": str(config.record_ttl_seconds),
+        "SEKALI_TRACING": config.tracing,
         "REPORTS_DATA_BUCKET": storage.bucket.bucket_name,
         "POWERTOOLS_SERVICE_NAME": SERVICE,
         "POWERTOOLS_METRICS_NAMESPACE": "Sekali",
