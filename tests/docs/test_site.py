@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml  # type: ignore[import-untyped]  # It comes with MkDocs, without stubs.
 
+import sekali
+import sekali.errors
+import sekali.testing
 from tests.docs.clone import ROOT
 
 if TYPE_CHECKING:
@@ -84,6 +87,18 @@ def test_no_bar_of_a_picture_is_too_short_for_its_words(timelines: ModuleType) -
     ]
 
     assert narrow == []
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    text = "".join(page.read_text(encoding="utf-8") for page in (DOCS / "reference").glob("*.md"))
+    entries = set(re.findall(r"^::: sekali\.(\w+)$", text, flags=re.MULTILINE))
+    members = re.search(r"members: \[([^\]]*DeadLetter[^\]]*)\]", text)
+
+    # The page of the errors takes the module as a whole.
+    errors = {name for name in sekali.__all__ if hasattr(sekali.errors, name)}
+    assert set(sekali.__all__) - errors - {"__version__"} == entries - {"errors", "testing"}
+    assert members is not None
+    assert set(members[1].split(", ")) == set(sekali.testing.__all__)
 
 
 @pytest.mark.slow
