@@ -60,6 +60,15 @@ RUN_BY = {
     ("docs/tutorial.md", "sh"): "docs/test_tutorial.py::test_every_step_of_the_tutorial",
     ("docs/worker.md", "python"): "docs/test_worker_pages.py::test_the_jobs_of_the_page_run",
 }
+# Each runbook is followed, command by command, by a rehearsal of its name.
+RUN_BY |= {
+    (
+        f"docs/operations/{page.name}",
+        language,
+    ): f"operations/test_rehearsals.py::test_{page.stem.replace('-', '_')}"
+    for page in (ROOT / "docs" / "operations").glob("[a-z]*.md")
+    for language in ("sh", "insights")
+}
 # Timelines, output, and rules of arithmetic: read, not run.
 READ = {"text", ""}
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
