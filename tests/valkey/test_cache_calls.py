@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
 import threading
 import time
@@ -322,3 +323,34 @@ def test_one_bound_covers_the_wait_for_a_leader_and_the_wait_for_a_container(
 
     assert found == "own"
     assert 90 < box.clock.monotonic() - began < 110
+
+
+def test_load_that_fails_when_nobody_waits_any_more_is_no_complaint_of_the_loop(
+    fleet: Fleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    box = fleet.box(SystemClock())
+    failed = threading.Event()
+
+    async def scene() -> None:
+        cache = box.invoke()
+        leaving = asyncio.Event()
+
+        async def fail() -> None:
+            leaving.set()
+            await asyncio.sleep(0.01)
+            failed.set()
+            raise OSError("no route")
+
+        caller = asyncio.create_task(cache.get_or_load_async("k", fail))
+        await leaving.wait()
+        caller.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await caller
+        while len(box.container.flights):  # noqa: ASYNC110 - a table is no event
+            await asyncio.sleep(0.005)
+
+    asyncio.run(scene())
+    gc.collect()
+
+    assert failed.is_set()
+    assert [one for one in caplog.records if one.name == "asyncio"] == []

@@ -116,10 +116,11 @@ class SingleFlight:
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
             wait = None if leading else max(until - self._tiers.invocation.now(), 0.0)
-            shielded = asyncio.shield(asyncio.wrap_future(flight.awaited()))
+            landing = asyncio.wrap_future(flight.awaited())
+            landing.add_done_callback(_hear)
             began = self._tiers.invocation.now()
             try:
-                result = await asyncio.wait_for(shielded, wait)
+                result = await asyncio.wait_for(asyncio.shield(landing), wait)
             except TimeoutError:
                 if flight.awaited().done():
                     raise
@@ -207,6 +208,12 @@ def _own(call: Call, result: Result[Any]) -> Steps:
     except SekaliError:
         return (yield from _through(call))
     return replace(result, value=value)
+
+
+def _hear(landing: asyncio.Future[Any]) -> None:
+    """Hear of an error that nobody may wait for any more, or the loop would complain of it."""
+    if not landing.cancelled():
+        landing.exception()
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:
