@@ -16,7 +16,7 @@ from infra.local.cloudwatch.queries import Evaluation, Window
 from infra.local.cloudwatch.store import MetricStore
 from infra.monitoring.thresholds import THRESHOLDS
 from tests.infra.monitored import Monitored, arn, spelled_out
-from tests.infra.synthesized import KEY, synthesize
+from tests.infra.synthesized import KEY, ROOT, synthesize
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -158,6 +158,12 @@ def test_each_alarm_says_what_it_means_what_to_do_first_and_where_more_is(
         assert len(meaning) > 20, name
         assert len(first) > 20, name
         assert runbook == f"docs/operations/{page}"
+
+
+def test_every_incident_has_its_page_and_every_page_its_incident() -> None:
+    pages = {one.stem for one in (ROOT / "docs" / "operations").glob("*.md")}
+
+    assert pages - {"README"} == INCIDENTS
 
 
 def test_alarms_link_to_the_pages_where_somebody_reads_them(tmp_path: Path) -> None:
