@@ -123,7 +123,8 @@ def _ask_and_kill(stage: Stage) -> None:
     stage.ask(1)
 
 
-def _slow_storage(stage: Stage) -> None:
+def slow_storage(stage: Stage) -> None:
+    """Let each load take long."""
     stage.stack.climate.aws.delay = slow_objects(1.2)
 
 
@@ -131,13 +132,14 @@ def _very_slow_storage(stage: Stage) -> None:
     stage.stack.climate.aws.delay = slow_objects(2.2)
 
 
-def _quick_storage(stage: Stage) -> None:
+def quick_storage(stage: Stage) -> None:
+    """Let loads be quick again."""
     stage.stack.climate.aws.delay = lambda _: 0.0
 
 
 def _hold_for_long(stage: Stage) -> None:
     """Let a job run as usual, then one for far longer, and have it looked at meanwhile."""
-    _quick_storage(stage)
+    quick_storage(stage)
     stage.ask(5)
     stage.stack.wait_until_drained(stage.queue, within_seconds=WITHIN_SECONDS)
     stage.stack.climate.aws.delay = slow_objects(2.8)
@@ -166,7 +168,8 @@ def _load_slowly(stage: Stage) -> None:
     stage.ask(6)
 
 
-def _crowd_one_key(stage: Stage) -> None:
+def crowd_one_key(stage: Stage) -> None:
+    """Let many ask the same at once, of which nothing is known any more."""
     _flush_months(stage)
     stage.ask(24, same=True, apart=True)
 
@@ -270,17 +273,17 @@ SCENARIOS: Final = [
     Scenario(
         name="containers die",
         symptoms=frozenset({"poison-messages-errors", "lock-leak-takeovers", "lock-leak-overdue"}),
-        begin=_slow_storage,
+        begin=slow_storage,
         push=_ask_and_kill,
-        end=_quick_storage,
+        end=quick_storage,
         stage={"context": {"lease_seconds": "2"}},
     ),
     Scenario(
         name="a container stands still",
         symptoms=frozenset({"lock-leak-lost", "lock-leak-superseded"}),
-        begin=_slow_storage,
+        begin=slow_storage,
         push=_ask_and_freeze,
-        end=_quick_storage,
+        end=quick_storage,
         # It stands still for longer than its lease, and not for longer than its time-out.
         stage={
             "context": {"lease_seconds": "2", "timeout_seconds": "12"},
@@ -292,22 +295,22 @@ SCENARIOS: Final = [
         symptoms=frozenset({"growing-backlog-duration"}),
         begin=_very_slow_storage,
         push=_load_slowly,
-        end=_quick_storage,
+        end=quick_storage,
     ),
     Scenario(
         name="a holder lasts long",
         symptoms=frozenset({"lock-leak-long-holders"}),
         push=_hold_for_long,
-        end=_quick_storage,
+        end=quick_storage,
         # Renewed several times while it holds.
         stage={"context": {"lease_seconds": "1", "timeout_seconds": "12"}},
     ),
     Scenario(
         name="everybody asks the same",
         symptoms=frozenset({"contention-claims"}),
-        begin=_slow_storage,
-        push=_crowd_one_key,
-        end=_quick_storage,
+        begin=slow_storage,
+        push=crowd_one_key,
+        end=quick_storage,
     ),
     Scenario(
         name="messages are poison",
