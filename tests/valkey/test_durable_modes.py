@@ -9,6 +9,7 @@ import pytest
 
 from sekali import SettingInvalid, warm
 from tests.worker_kit import Context, Kit, event, job, record, returned, started_kit
+from tests.worker_world.faults import Killed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,10 +25,6 @@ def kit(monkeypatch: pytest.MonkeyPatch, valkey: Redis, valkey_url: str) -> Iter
     with started_kit(monkeypatch, valkey_url) as started:
         warm.reset()
         yield started
-
-
-class Killed(BaseException):
-    """Leave the process in the middle, as a kill does: nothing after it runs."""
 
 
 def payments(kit: Kit, runs: list[str], *, kill: bool = False, fail: bool = False) -> Worker:
