@@ -136,15 +136,15 @@ def test_what_a_job_traces_lies_below_its_own_body(
     tracer = trace.get_tracer("tests")
 
     def synchronous(job: Job) -> object:
-        together.wait(10)
+        together.wait(60)
         with tracer.start_as_current_span(f"own {job.id}"):
-            together.wait(10)
+            together.wait(60)
             return job.cache.get_or_load(f"of {job.id}", lambda: job.id, ttl_seconds=60)
 
     async def coroutine(job: Job) -> object:
-        await asyncio.to_thread(together.wait, 10)
+        await asyncio.to_thread(together.wait, 60)
         with tracer.start_as_current_span(f"own {job.id}"):
-            await asyncio.to_thread(together.wait, 10)
+            await asyncio.to_thread(together.wait, 60)
 
             async def load() -> str:
                 return job.id

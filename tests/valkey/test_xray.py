@@ -43,15 +43,15 @@ def run_together(kit: Kit, *, asynchronous: bool) -> None:
     together = threading.Barrier(RECORDS)
 
     def synchronous(job: Job) -> object:
-        together.wait(10)
+        together.wait(60)
         with xray_recorder.in_subsegment(f"own {job.id}"):
-            together.wait(10)
+            together.wait(60)
             return job.cache.get_or_load(f"of {job.id}", lambda: job.id, ttl_seconds=60)
 
     async def coroutine(job: Job) -> object:
-        await asyncio.to_thread(together.wait, 10)
+        await asyncio.to_thread(together.wait, 60)
         async with xray_recorder.in_subsegment_async(f"own {job.id}"):
-            await asyncio.to_thread(together.wait, 10)
+            await asyncio.to_thread(together.wait, 60)
 
             async def load() -> str:
                 return job.id

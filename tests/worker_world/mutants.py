@@ -336,7 +336,7 @@ OF_THE_BODIES: Final = (
     Mutant(
         "nobody renews while the table is asked",
         "batch:Batch.process",
-        "if any(item.lease for item in wave):",
+        "if _has_lease(wave):",
         "if False:",
         CRASHES,
         "leases_are_renewed_while_the_table_is_asked",

@@ -107,7 +107,7 @@ class Batch:
             for wave in waves(self._items):
                 with self._drawing.step("claim", wave):
                     self._claiming.claim(wave)
-                if any(item.lease for item in wave):
+                if _has_lease(wave):
                     self._invocation.heartbeat.start()
                 self._ask_table(wave)
                 self._run(wave)
@@ -223,12 +223,13 @@ class Batch:
         runnable = [item for item in wave if _is_runnable(item)]
         if not runnable:
             return
-        healthy = [item for item in runnable if not _is_suspect(item)]
+        suspects = [item for item in runnable if _is_suspect(item)]
+        healthy = [item for item in runnable if item not in suspects] if suspects else runnable
         if healthy:
             self._run_items(healthy, self._run_one)
         # One by one, each after the others' outcomes are safe: a record that kills its container
         # would else take their finished work along until their attempts were used up as well.
-        for item in filter(_is_suspect, runnable):
+        for item in suspects:
             self._ended.send()
             self._run_items([item], self._run_one)
 
@@ -352,6 +353,14 @@ def _follow(item: Item, earlier: Item) -> None:
         earlier.absorb(item)
     else:
         item.verdict = mismatch_verdict()
+
+
+def _has_lease(wave: Sequence[Item]) -> bool:
+    """Tell whether anything was acquired; one call per record, which a generator would double."""
+    for item in wave:  # noqa: SIM110
+        if isinstance(item.answer, Acquired):
+            return True
+    return False
 
 
 def _is_suspect(item: Item) -> bool:

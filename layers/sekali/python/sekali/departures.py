@@ -196,7 +196,7 @@ class Departures:
             self._drawing.batch.end(item, settled)
 
     def _settled(self, item: Item, verdict: Verdict, *, returned: bool) -> events.RecordSettled:
-        now, message = self._container.clock.wall(), item.message
+        now, message, lease = self._container.clock.wall(), item.message, item.lease
         waited = max(now - message.enqueued_at, 0.0) if message else 0.0
         return events.RecordSettled(
             name=item.name,
@@ -204,7 +204,7 @@ class Departures:
             key=item.key,
             outcome="return" if returned else verdict.fate,
             attempt=item.attempt,
-            fence=item.lease.fence if item.lease else verdict.fence,
+            fence=lease.fence if lease is not None else verdict.fence,
             source=item.source,
             deferrals=message.deferrals if message else 0,
             receives=message.receive_count if message else 1,
@@ -218,7 +218,7 @@ class Departures:
                 item.finish_seconds,
             ),
             latency_seconds=waited,
-            retries=max(item.attempt - 1, 0),
+            retries=item.attempt - 1 if item.attempt else 0,
             reason=verdict.reason,
             failure=item.failure,
             trace=item.trace,

@@ -43,6 +43,7 @@ from sekali.wrappings import Inner, Unwrap, Wrapping, rewrapped, unwrapped
 
 _NOTHING: Mapping[str, object] = {}
 NO_WRAPPING = Unwrap()
+_DIGITS = re.compile("[0-9]{1,16}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,7 +284,7 @@ def _fence(attributes: Mapping[str, object]) -> int:
     text = attribute_text(attributes, FENCE_ATTRIBUTE)
     if text is None:
         return 0
-    if not re.fullmatch("[0-9]{1,16}", text, re.ASCII):
+    if not _DIGITS.fullmatch(text):
         raise MessageInvalid("wrong_type", FENCE_ATTRIBUTE, "must be a fence", text)
     return int(text)
 
@@ -308,7 +309,7 @@ def sent_seconds(system: Mapping[str, object]) -> float | None:
 def _digits(value: object) -> int | None:
     """Read a number of the queue's; None where it is none, which is not the sender's fault."""
     text = str(value)
-    return int(text) if re.fullmatch("[0-9]{1,16}", text, re.ASCII) else None
+    return int(text) if _DIGITS.fullmatch(text) else None
 
 
 def optional_text(value: object) -> str | None:

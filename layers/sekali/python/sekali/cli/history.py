@@ -22,7 +22,7 @@ _TOLD: Final = (
     "key",
     "run_ms",
     "latency_ms",
-    "trace",
+    "trace_id",
 )
 
 
