@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from infra.local.template import Queue
 
 CONTEXT: Final = {"target": "host", "timeout_seconds": "10", "max_concurrency": "4"}
-_EMPTY_WITHIN_SECONDS: Final = 300.0
+_EMPTY_WITHIN_SECONDS: Final = 600.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -33,6 +33,7 @@ from sekali import (
 from sekali.leases import HeldLease
 from sekali.sending import Sent, Unsent
 from sekali.testing import (
+    CacheContainer,
     DeadLetter,
     FakeLoader,
     FrozenClock,
@@ -175,6 +176,10 @@ def of_testing(handler: Callable[[Any, Any], Mapping[str, Any]]) -> None:
         assert_type(jobs.run(handler), int)
         assert_type(jobs.dead_letters, list[DeadLetter])
         assert_type(jobs.table, MemoryStore)
+    with CacheContainer("valkey://127.0.0.1:6379", clock=clock) as box:
+        assert_type(box.round_trips, int)
+        with box.invocation(seconds=5) as tiers:
+            assert_type(tiers, Tiered)
     assert_type(sqs_event(sqs_record("{}")), dict[str, Any])
     assert_type(LambdaContext().get_remaining_time_in_millis(), int)
     assert_type(FakeLoader(1).calls, int)
