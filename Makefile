@@ -80,9 +80,9 @@ test-java: $(VENV)/.dev $(VENV)/.vendor $(MINISTACK)/.ready
 test-package: $(VENV)/.dev
 	$(BIN)/python -m pytest -m package tests/runtime/test_wheel.py $(ARGS)
 
-# Three hundred settings in place of the thirty of `make test`; SEKALI_SEED chooses other ones.
+# Three hundred settings in place of the thirty of `make test`; STACK_SEED chooses other ones.
 test-synths: $(VENV)/.dev $(VENV)/.vendor
-	$(ON_PATH) SEKALI_SYNTHS=$${SEKALI_SYNTHS:-300} $(BIN)/python -m pytest \
+	$(ON_PATH) STACK_SYNTHS=$${STACK_SYNTHS:-300} $(BIN)/python -m pytest \
 		tests/infra/test_stack_properties.py -rP $(ARGS)
 
 lint: $(VENV)/.dev

@@ -52,12 +52,14 @@ def rehearse(*, enforce: bool) -> None:
         ServerNotReady: A server did not start.
     """
     print(f"IAM and TLS are {'enforced (AUTH=true USE_SSL=1)' if enforce else 'off'}")
-    with workspace() as folder, contextlib.closing(Nursery()) as nursery:
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(workspace())
+        nursery = stack.enter_context(contextlib.closing(Nursery()))
         with step("servers") as tell:
             cloud = servers.start(nursery, folder=folder, enforce=enforce)
+            stack.callback(cloud.cache.close)
             tell(cloud.described())
-        with contextlib.closing(cloud.cache):
-            _deploy_and_destroy(Cdk(nursery, cloud, folder=folder), cloud, enforce=enforce)
+        _deploy_and_destroy(Cdk(nursery, cloud, folder=folder), cloud, enforce=enforce)
 
 
 def _deploy_and_destroy(cdk: Cdk, cloud: Cloud, *, enforce: bool) -> None:

@@ -212,18 +212,20 @@ def test_a_rehearsal_that_is_interrupted_leaves_no_process_and_no_file(tmp_path:
         cwd=ROOT,
         env=environment,
         stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
     )
     assert process.stdout is not None
-    lines: list[str] = []
-    while "ministack" not in "".join(lines):
-        lines.append(process.stdout.readline())
-        assert process.poll() is None, lines
+    begun = ""
+    while "cdk bootstrap" not in begun:
+        read_now = process.stdout.read(1)
+        assert read_now, begun
+        begun += read_now
 
     process.send_signal(signal.SIGINT)
     said, _ = process.communicate(timeout=60)
 
-    assert process.returncode == 130
+    assert process.returncode == 130, said
     assert "nothing is left behind" in said
     assert list(tmp_path.iterdir()) == []
     assert processes_in(tmp_path) == []

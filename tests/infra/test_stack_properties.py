@@ -1,6 +1,6 @@
 """Whatever settings are chosen: a clear error, or a template that keeps every rule.
 
-Thirty settings in `make test`, synthesized in one app; SEKALI_SYNTHS asks for another number
+Thirty settings in `make test`, synthesized in one app; STACK_SYNTHS asks for another number
 (`make test-synths`: three hundred).
 """
 
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
-SYNTHS = int(os.environ.get("SEKALI_SYNTHS", "30"))
-SEED = int(os.environ.get("SEKALI_SEED", "1"))
+SYNTHS = int(os.environ.get("STACK_SYNTHS", "30"))
+SEED = int(os.environ.get("STACK_SEED", "1"))
 BAKED_IN = r"\b[0-9]{12}\b|\b(eu|us|ap|sa|ca|me|af)-[a-z]+-[0-9]\b"
 # Each of these is right by itself; together some are not (a cap above what is reserved, …).
 PLAUSIBLE: dict[str, list[str]] = {
