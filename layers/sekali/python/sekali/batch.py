@@ -88,6 +88,7 @@ class Batch:
         self._claiming = Claiming(container, invocation, self._degraded)
         self._concluding = Concluding(container, invocation, self._claiming, drawing)
         self._items: list[Item] = []
+        self._named_twice = False
         self._texts: dict[str, object] = {}
         self._ended = Ended(
             lambda ended: self._concluding.conclude(ended, self._items),
@@ -100,6 +101,7 @@ class Batch:
     def process(self, records: Sequence[Mapping[str, Any]]) -> list[Item]:
         """Take `records` to their verdicts and return the items, one per record, in order."""
         first: dict[tuple[str, str, str], Item] = {}
+        self._named_twice = len({raw["messageId"] for raw in records}) < len(records)
         self._items = [self._decode(raw, first) for raw in records]
         self._drawing.begin(self._items)
         waves = fifo_waves if self._container.settings.fifo else standard_waves
@@ -127,8 +129,7 @@ class Batch:
 
     def _decode(self, raw: Mapping[str, Any], first: dict[tuple[str, str, str], Item]) -> Item:
         item = Item(raw=raw, message_id=str(raw["messageId"]))
-        text = raw.get("body")
-        if self._texts.setdefault(item.message_id, text) != text:
+        if self._named_twice and not self._is_the_same(item):
             # No queue does this. What is sent for one of them must not let the other one go.
             item.verdict = give_back("message_id_repeated")
             return item
@@ -155,6 +156,11 @@ class Batch:
         if earlier is not item:
             _follow(item, earlier)
         return item
+
+    def _is_the_same(self, item: Item) -> bool:
+        """Tell whether every record of this message so far had the same body."""
+        text = item.raw.get("body")
+        return self._texts.setdefault(item.message_id, text) == text
 
     def _identify(self, item: Item) -> None:
         message = decode(

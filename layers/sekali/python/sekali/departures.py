@@ -39,6 +39,9 @@ LARGEST_GROWTH = 8.0
 """Each deferral adds a quarter to the delay, up to eight times what the holder still needs."""
 
 
+_SENT = frozenset({"defer", "dead_letter"})
+
+
 class Departures:
     """Step 7 of one batch."""
 
@@ -62,7 +65,13 @@ class Departures:
         """Send what is owed and return the ids of the messages that must come back."""
         for item in items:
             self._bound_age(item)
-        letters = {item.message_id: self._written(item) for item in items}
+        # What is sent for one of two records must not let the other one go.
+        back = {item.message_id for item in items if item.verdict and item.verdict.fate == "return"}
+        letters = {
+            item.message_id: self._written(item)
+            for item in items
+            if item.verdict and item.verdict.fate in _SENT and item.message_id not in back
+        }
         acknowledged = self._send(items, letters)
         returning = {
             item.message_id
@@ -78,7 +87,7 @@ class Departures:
         owed = [letter for letter in letters.values() if letter is not None]
         if not owed:
             return set()
-        senders = [item for item in items if letters[item.message_id] is not None]
+        senders = [item for item in items if letters.get(item.message_id) is not None]
         with self._drawing.step("send", senders):
             return self._container.outbox.send(owed, in_time=self._has_time)
 
@@ -133,7 +142,7 @@ class Departures:
 
     def _letter(self, item: Item) -> Letter | None:
         verdict = item.verdict
-        if verdict is None or verdict.fate not in {"defer", "dead_letter"}:
+        if verdict is None:
             return None
         if verdict.fate == "dead_letter":
             return self._dead_letter(item, verdict)

@@ -273,7 +273,7 @@ def _records(event: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 def _names_its_message(record: object) -> bool:
     message_id = record.get("messageId") if isinstance(record, dict) else None
-    return isinstance(message_id, str) and message_id != ""
+    return type(message_id) is str and message_id != ""
 
 
 def _remaining_seconds(context: Any) -> float:
