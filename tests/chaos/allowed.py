@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # Outside scripts: the steps, and what a client says when it connects.
 COMMANDS: Final = frozenset(
-    {"AUTH", "CLIENT SETINFO", "EVAL", "EVALSHA", "HELLO", "HMGET", "PING", "PTTL", "SET"}
+    {"AUTH", "CLIENT SETINFO", "EVAL", "EVALSHA", "HELLO", "HMGET", "PING", "PTTL", "SET", "XRANGE"}
 )
 
 # Inside scripts. PEXPIRETIME is open on Serverless: the scripts fall back where it is refused.
