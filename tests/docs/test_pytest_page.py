@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pytest
 
 import sekali.pytest_plugin as plugin
 from sekali import testing
-
-if TYPE_CHECKING:
-    import pytest
 
 pytest_plugins = ["pytester"]
 
@@ -18,6 +16,8 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "pytest.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_the_page_is_a_test_file_that_passes(pytester: pytest.Pytester) -> None:
     snippets = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
     pytester.makepyfile(test_page="\n\n".join(snippets))

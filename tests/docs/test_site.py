@@ -102,6 +102,7 @@ def test_every_public_name_is_in_the_reference() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     built = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],
