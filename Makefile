@@ -95,7 +95,7 @@ lint: $(VENV)/.dev
 synth: $(VENV)/.demo $(VENV)/.vendor
 	$(ON_PATH) CDK_DISABLE_CLI_TELEMETRY=true $(BIN)/cdk synth --quiet --no-notices $(ARGS)
 
-bench: $(VENV)/.dev
+bench: $(VENV)/.dev $(VENV)/.vendor $(MINISTACK)/.ready
 	$(ON_PATH) PYTHONPATH=$(LIBRARY) $(BIN)/python -m tests.benchmarks $(ARGS)
 
 chaos: $(VENV)/.dev $(VENV)/.vendor data $(MINISTACK)/.ready
