@@ -242,6 +242,9 @@ def _start_polling(stage: Stage) -> None:
     stage.stack.start_polling()
 
 
+# One that was left behind is known within a scenario's patience.
+SHORT_LEASE: Final = {"lease_seconds": "2"}
+
 SCENARIOS: Final = [
     Scenario(
         name="the shared cache is away",
@@ -269,6 +272,7 @@ SCENARIOS: Final = [
         name="the shared cache forgets",
         symptoms=frozenset({"stampede-hit-ratio", "storage-spike-reads"}),
         push=_flush_and_ask,
+        stage={"context": SHORT_LEASE},
     ),
     Scenario(
         name="containers die",
@@ -276,7 +280,7 @@ SCENARIOS: Final = [
         begin=slow_storage,
         push=_ask_and_kill,
         end=quick_storage,
-        stage={"context": {"lease_seconds": "2"}},
+        stage={"context": SHORT_LEASE},
     ),
     Scenario(
         name="a container stands still",
@@ -296,6 +300,7 @@ SCENARIOS: Final = [
         begin=_very_slow_storage,
         push=_load_slowly,
         end=quick_storage,
+        stage={"context": SHORT_LEASE},
     ),
     Scenario(
         name="a holder lasts long",
@@ -311,6 +316,7 @@ SCENARIOS: Final = [
         begin=slow_storage,
         push=crowd_one_key,
         end=quick_storage,
+        stage={"context": SHORT_LEASE},
     ),
     Scenario(
         name="messages are poison",
