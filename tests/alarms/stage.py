@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from infra.local import demo, flights
 from infra.local.cloudwatch.alarm_state import ALARM, OK
+from infra.local.cloudwatch.names import metric
 from infra.local.cloudwatch.pace import Pace
 from infra.local.stack import LocalStack
 from infra.local.synthesis import CONTEXT, synthesize
@@ -134,6 +135,30 @@ class Stage:
         while messages := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages"):
             for message in messages:
                 sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+
+    def forget_month(self) -> None:
+        """Let the first month be loaded again by whoever asks next: its file changed.
+
+        Returns once the function that invalidates it has done so.
+        """
+        (bucket,) = self.stack.template.buckets.values()
+        key = next(key for key in self.months if flights.MONTHS[0] in key)
+        before, deadline = self._invalidations(), time.monotonic() + WITHIN_SECONDS
+        self.stack.aws.s3.put_object(Bucket=bucket, Key=key, Body=self.months[key])
+        while self._invalidations() == before:
+            time.sleep(0.02)
+            if time.monotonic() > deadline:
+                raise TimeoutError("nobody invalidated the month")
+
+    def _invalidations(self) -> float:
+        (name,) = (
+            one.name
+            for one in self.stack.template.functions.values()
+            if one.handler.startswith("handlers.invalidate")
+        )
+        named = metric("AWS/Lambda", "Invocations", {"FunctionName": name})
+        found = self.stack.watch.store.samples(named, period=10**10, start=0, end=10**12)
+        return sum(samples.total for samples in found.values())
 
     def look_for_leaks(self) -> None:
         """Let the recovery function look, as its schedule does."""
