@@ -7,6 +7,7 @@ round trip, so times are compared on direct connections, never through a relay.
 
 import asyncio
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Final, Protocol, cast
 
@@ -57,6 +58,8 @@ class Relay:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        # A side lives for as long as its connection does.
+        self._sides: weakref.WeakSet[_Side] = weakref.WeakSet()
         self._thread = threading.Thread(target=self._serve, name="relay", daemon=True)
         self._thread.start()
 
@@ -69,10 +72,13 @@ class Relay:
         """
         calm = weather or Weather()
 
+        def welcome() -> _Client:
+            client = _Client(upstream, observe(), calm)
+            self._sides.add(client)
+            return client
+
         async def listen() -> asyncio.Server:
-            return await self._loop.create_server(
-                lambda: _Client(upstream, observe(), calm), "127.0.0.1", 0
-            )
+            return await self._loop.create_server(welcome, "127.0.0.1", 0)
 
         server = asyncio.run_coroutine_threadsafe(listen(), self._loop).result()
         host, port = server.sockets[0].getsockname()
@@ -92,7 +98,11 @@ class Relay:
         self._loop.run_forever()
         for task in asyncio.all_tasks(self._loop):
             task.cancel()
-        self._loop.run_until_complete(asyncio.sleep(0))
+        for side in tuple(self._sides):
+            side.cut()
+        # An end tells its peer in the next turn of the loop, and is gone in the one after.
+        for _ in range(3):
+            self._loop.run_until_complete(asyncio.sleep(0))
         self._loop.close()
 
 
@@ -131,6 +141,12 @@ class _Side(asyncio.Protocol):
         self._ended = True
         if self.transport is not None:
             self.transport.close()
+
+    def cut(self) -> None:
+        """Close both ends at once, whatever is still to be sent."""
+        for side in (self, self.peer):
+            if side is not None and side.transport is not None:
+                side.transport.abort()
 
     def pause_writing(self) -> None:
         if self.peer is not None and self.peer.transport is not None:

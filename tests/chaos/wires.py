@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast
 
@@ -78,6 +79,8 @@ class Wires:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        # A line lives for as long as one of its connections does.
+        self._lines: weakref.WeakSet[Line] = weakref.WeakSet()
         self._thread = threading.Thread(target=self._serve, name="wires", daemon=True)
         self._thread.start()
 
@@ -86,10 +89,13 @@ class Wires:
     ) -> tuple[Address, Callable[[], None]]:
         """Open a port that leads to `upstream`; answer its address and how to close it."""
 
+        def welcome() -> Line:
+            line = Line(upstream, tap(), script, owner)
+            self._lines.add(line)
+            return line
+
         async def listen() -> asyncio.Server:
-            return await self._loop.create_server(
-                lambda: Line(upstream, tap(), script, owner), "127.0.0.1", 0
-            )
+            return await self._loop.create_server(welcome, "127.0.0.1", 0)
 
         server = asyncio.run_coroutine_threadsafe(listen(), self._loop).result()
         host, port = server.sockets[0].getsockname()
@@ -119,7 +125,11 @@ class Wires:
         self._loop.run_forever()
         for task in asyncio.all_tasks(self._loop):
             task.cancel()
-        self._loop.run_until_complete(asyncio.sleep(0))
+        for line in tuple(self._lines):
+            line.cut()
+        # An end tells its peer in the next turn of the loop, and is gone in the one after.
+        for _ in range(3):
+            self._loop.run_until_complete(asyncio.sleep(0))
         self._loop.close()
 
 

@@ -181,7 +181,8 @@ def test_contention(sekali: Sekali, stack: LocalStack, producer: Producer) -> No
     assert lease["owner"] == owner
     assert stopped.statuses == [0]
     assert verified.statuses == [0, 0]
-    assert verified.commands[1].json["leases"] == []
+    # The job that waited may hold its own lease by now.
+    assert owner not in {lease["owner"] for lease in verified.commands[1].json["leases"]}
 
 
 def test_degraded_mode(sekali: Sekali, stack: LocalStack, producer: Producer) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import subprocess
 import sys
 import threading
+import warnings
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,12 +19,13 @@ from redis.retry import Retry
 
 from infra.local.aws import Aws
 from infra.local.aws_calls import AwsCalls
+from infra.local.relay import Relay
 from infra.local.round_trips import RespReader, RoundTrips
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from infra.local.relay import Address, Relay
+    from infra.local.relay import Address
 
 
 @pytest.fixture
@@ -242,3 +246,29 @@ def test_calls_of_several_threads_are_told_apart(aws_through: Aws, calls: AwsCal
     sent = [call for call in calls.all() if call.operation == "SendMessage"]
     assert len(sent) == 40
     assert {call.service for call in sent} == {"sqs"}
+
+
+def test_relay_that_ends_closes_both_ends_of_what_is_open(trips: RoundTrips) -> None:
+    relay = Relay()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        host, port = server.getsockname()
+        door = relay.open((host, port), trips.observe)
+        with socket.create_connection(door.address) as near:
+            far, _ = server.accept()
+            near.sendall(b"there")
+            assert far.recv(5) == b"there"
+
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always", ResourceWarning)
+                relay.close()
+                del relay, door
+                gc.collect()
+                left = [str(one.message) for one in told if "transport" in str(one.message)]
+
+            far.settimeout(10)
+            near.settimeout(10)
+            with far, suppress(ConnectionResetError):
+                assert far.recv(1) == b""
+            with suppress(ConnectionResetError):
+                assert near.recv(1) == b""
+    assert left == []
