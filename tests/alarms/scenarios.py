@@ -155,6 +155,8 @@ def _hold_for_long(stage: Stage) -> None:
 def _ask_and_freeze(stage: Stage) -> None:
     stage.forget_month()
     stage.ask(5, same=True, apart=True)
+    # By now one of them loads, and holds the lease.
+    time.sleep(1.0)
     stage.freeze(6.0)
 
 
@@ -287,7 +289,7 @@ SCENARIOS: Final = [
     Scenario(
         name="a container stands still",
         symptoms=frozenset({"lock-leak-lost", "lock-leak-superseded"}),
-        begin=slow_storage,
+        begin=_very_slow_storage,
         push=_ask_and_freeze,
         end=quick_storage,
         # It stands still for longer than its lease, and not for longer than its time-out.
