@@ -89,12 +89,13 @@ def _check(rounds: int) -> tuple[str, bool]:
 
 
 def _tell(page: Path, heading: str, text: str, *, write: bool) -> None:
+    print(f"\n## {heading}\n\n{text}")
     if write:
         replace_section(page, heading, text)
 
 
 def _progress(text: str) -> None:
-    pass
+    print(f"… {text}", file=sys.stderr, flush=True)
 
 
 def _slug(heading: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.simulation.__main__ import COST, DOCS, SCALE, _cost
+from tests.simulation.__main__ import COST, DOCS, SCALE, _cost, main
 from tests.simulation.bill import PRICES, bills
 from tests.simulation.report import replace_section, table
 from tests.simulation.scenarios import SCENARIOS
@@ -71,3 +71,9 @@ def test_a_section_is_replaced_and_the_rest_stays(tmp_path: Path) -> None:
     )
     with pytest.raises(ValueError, match="Three"):
         replace_section(page, "Three", "text")
+
+
+def test_what_is_computed_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--cost"]) == 0
+
+    assert _cost() in capsys.readouterr().out
