@@ -1,44 +1,18 @@
 """Every choice of a synth, read once from the CDK context (`-c name=value`, or cdk.json).
 
-What differs by stage stands in `STAGES`, what differs by target in `aws_platform` and
-`host_platform`: the stack itself never asks which of them it is built for.
+What differs by stage stands in `STAGES`, what differs by target in `infra.platforms`: the stack
+itself never asks which of them it is built for.
 """
 
-import platform
 import re
-import sys
-import sysconfig
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from infra.invalid import ConfigInvalid
+from infra.platforms import Platform, aws_platform, host_platform
 from infra.queue_numbers import INVOCATIONS_PER_POLLER
-
-
-class ConfigInvalid(ValueError):
-    """A context value breaks its rule; raised while the app is built, so that the synth stops.
-
-    Correct the value that the message names. `name`, `rule` and `value` hold its parts.
-    """
-
-    def __init__(self, *, name: str, rule: str, value: object) -> None:
-        self.name = name
-        self.rule = rule
-        self.value = value
-        super().__init__(f"{name} must be {rule}, got {value!r}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Platform:
-    """What the functions run on, and what pip must be told to install for it."""
-
-    architecture: str
-    python: str
-    wheels: str
-    pip_arguments: tuple[str, ...]
-    cache_iam: bool
-    deployed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,52 +180,6 @@ _TOGETHER: Final = (
     ("cache_url", "cache_security_group_id"),
 )
 _OUR_NAMES: Final = re.compile(r"[a-z]+(_[a-z]+)*")
-_LAMBDA_PYTHONS: Final = ((3, 11), (3, 14))
-
-
-def aws_platform() -> Platform:
-    """Describe Lambda: arm64 (a fifth cheaper per millisecond) and a current runtime."""
-    return Platform(
-        architecture="arm64",
-        python="3.13",
-        wheels="manylinux_2_28_aarch64",
-        # Both tags: pip takes wheels of the newer glibc only when it is named (Amazon Linux 2023
-        # has 2.34).
-        pip_arguments=(
-            "--platform=manylinux2014_aarch64",
-            "--platform=manylinux_2_28_aarch64",
-            "--implementation=cp",
-            "--python-version=3.13",
-        ),
-        cache_iam=True,
-        deployed=True,
-    )
-
-
-def host_platform() -> Platform:
-    """Describe this machine, for the local stack; these three are all that it changes.
-
-    arm64 wheels and another Python's do not load here, and nobody here can check the signature
-    that IAM authentication sends. (Endpoints, and TLS with them, are replaced when the stack is
-    run, not in the template.)
-    """
-    lowest, highest = _LAMBDA_PYTHONS
-    version = sys.version_info[:2]
-    if not lowest <= version <= highest:
-        raise ConfigInvalid(
-            name="target=host",
-            rule="run by a Python that Lambda has too (3.11 to 3.14)",
-            value=platform.python_version(),
-        )
-    machine = platform.machine().lower()
-    return Platform(
-        architecture="arm64" if machine in {"arm64", "aarch64"} else "x86_64",
-        python=f"{version[0]}.{version[1]}",
-        wheels=sysconfig.get_platform(),
-        pip_arguments=(),
-        cache_iam=False,
-        deployed=False,
-    )
 
 
 def available_handlers(folder: Path = HANDLERS) -> frozenset[str]:

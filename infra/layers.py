@@ -11,7 +11,7 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from infra import vendor
-from infra.config import Platform
+from infra.platforms import Platform
 
 # Never pulled: the local bundling below does the work, or fails.
 _NO_IMAGE: Final = "local-bundling-only"

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from infra.config import Platform, aws_platform, host_platform
+from infra.platforms import Platform, aws_platform, host_platform
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 LOCK: Final = ROOT / "layers" / "vendor" / "requirements.txt"

@@ -86,7 +86,7 @@ def cold_start() -> Iterator[Row]:
 @benchmark("layers")
 def layers() -> Iterator[Row]:
     """Add up the library and the third-party packages for AWS, as they are unzipped."""
-    from infra.config import aws_platform
+    from infra.platforms import aws_platform
     from infra.vendor import install
 
     vendored = install(aws_platform())

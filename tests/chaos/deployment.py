@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from infra import vendor
-from infra.config import host_platform
+from infra.platforms import host_platform
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

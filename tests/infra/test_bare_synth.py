@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from infra import vendor
-from infra.config import aws_platform, host_platform
+from infra.platforms import aws_platform, host_platform
 from tests.infra.synthesized import ROOT, once, read
 
 if TYPE_CHECKING:

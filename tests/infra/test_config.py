@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.config import DEFAULT_NUMBERS, STAGES, ConfigInvalid, available_handlers, read
+from infra.config import DEFAULT_NUMBERS, STAGES, available_handlers, read
+from infra.invalid import ConfigInvalid
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.config import ConfigInvalid, read
+from infra.config import read
+from infra.invalid import ConfigInvalid
 from infra.queue_numbers import QueueRuleBroken
 from infra.rules import check
 from sekali.settings import Settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from infra.config import ConfigInvalid
+from infra.invalid import ConfigInvalid
 from tests.operations.insights import QueryUnknown, answer
 from tests.operations.pages import StepUnknown, check_deployment
 
