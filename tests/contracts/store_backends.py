@@ -12,13 +12,14 @@ import boto3
 from botocore.exceptions import ClientError, ConnectTimeoutError, ReadTimeoutError
 from moto import mock_aws
 
-from sekali.store import Service, Store
+from sekali.store import Store
 from sekali.testing.store import MemoryStore
 from tests.result_table import DEFINITION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from sekali.aws_clients import Service
     from sekali.clock import Clock
     from sekali.store_rows import DurableStore
 

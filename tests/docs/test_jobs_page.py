@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from sekali import conditions
+from sekali.aws_clients import aws_client
 from sekali.large_results import LARGEST_ITEM_RESULT_BYTES
-from sekali.store import aws_client
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "jobs.md").read_text(encoding="utf-8")

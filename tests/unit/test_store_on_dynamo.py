@@ -11,8 +11,9 @@ import boto3
 import pytest
 from botocore.config import Config
 
+from sekali.aws_clients import aws_client
 from sekali.errors import StoreUnavailable
-from sekali.store import Store, aws_client
+from sekali.store import Store
 from sekali.store_rows import Accepted, Claim, Outcome, Rejected, partition_key, pending_part
 from sekali.telemetry.events import Event, StoreRead, StoreWritten
 from sekali.testing import FrozenClock

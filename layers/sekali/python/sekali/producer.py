@@ -12,6 +12,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from sekali.aws_clients import AwsClients, aws_client
 from sekali.clock import SystemClock
 from sekali.codec import payload_hash
 from sekali.contract import read_id, read_name, read_text
@@ -27,11 +28,12 @@ if TYPE_CHECKING:
 
     from mypy_boto3_sqs.client import SQSClient
 
+    from sekali.aws_clients import Service
     from sekali.clock import Clock
     from sekali.payload_bucket import Payloads
     from sekali.payloads import Payload
     from sekali.results import Wait
-    from sekali.store import Service, Store
+    from sekali.store import Store
     from sekali.telemetry.sent_traces import Tracing
 
 OFFLOAD_ABOVE_BYTES: Final = 256 * 1024
@@ -91,16 +93,15 @@ class Producer:
         self._bucket = bucket
         self._table_name = table_name
         self._offload_above_bytes = offload_above_bytes
-        self._client_factory = client_factory
         self._clock = clock or SystemClock()
         self._sleep = sleep
         self._lock = threading.Lock()
-        self._clients: dict[Service, Any] = {}  # Any: as above
+        self._clients = AwsClients(client_factory or aws_client)
         if client is not None:
-            self._clients["sqs"] = client
+            self._clients.put("sqs", client)
         self._sender = Sender(
             queue_url,
-            lambda: self._client("sqs"),
+            lambda: self._clients.of("sqs"),
             clock=self._clock,
             sleep=sleep,
             traces=chosen_traces(tracing),
@@ -250,7 +251,7 @@ class Producer:
             return None
         from sekali.payload_bucket import Payloads
 
-        return Payloads(self._bucket, lambda: self._client("s3"))
+        return Payloads(self._bucket, lambda: self._clients.of("s3"))
 
     def _results(self) -> Store:
         if self._table_name is None:
@@ -262,14 +263,6 @@ class Producer:
                 self._table_name,
                 clock=self._clock,
                 bucket=self._bucket,
-                client_factory=self._client,
+                client_factory=self._clients.of,
             )
             return self._store
-
-    def _client(self, service: Service) -> Any:  # Any: boto3 makes its classes at run time
-        from sekali.store import aws_client
-
-        with self._lock:
-            if service not in self._clients:
-                self._clients[service] = (self._client_factory or aws_client)(service)
-            return self._clients[service]

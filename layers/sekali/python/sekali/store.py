@@ -22,12 +22,12 @@ beyond it, though a request that was sent by then may still arrive.
 from __future__ import annotations
 
 import random
-import threading
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from sekali import conditions
+from sekali.aws_clients import SIDE_BY_SIDE, AwsClients, aws_client
 from sekali.errors import ResultTooLarge, StoreUnavailable
 from sekali.large_results import LARGEST_ITEM_RESULT_BYTES, LargeResults, is_large
 from sekali.side_by_side import SideBySide
@@ -46,6 +46,7 @@ from sekali.store_rows import (
     pending_part,
     row_of,
     seconds_text,
+    values_compared,
 )
 from sekali.table import KEYS_PER_READ, Table
 from sekali.telemetry.events import StoreFailed, StoreRead, StoreWritten
@@ -53,31 +54,14 @@ from sekali.telemetry.events import StoreFailed, StoreRead, StoreWritten
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from sekali.aws_clients import Service
     from sekali.clock import Clock
     from sekali.telemetry.events import Event, Hook
 
-# A batch's writes go out side by side; more threads gain nothing, signing them is CPU work.
-_THREADS = 8
 # Each lost race means that another claimer got through; more in a row is no longer a race.
 _CLAIM_TRIES = 5
 
 T = TypeVar("T")
-Service = Literal["dynamodb", "s3", "sqs"]
-"""What a client can be asked for."""
-
-
-def aws_client(service: Service) -> Any:  # Any: boto3 makes its classes at run time
-    """Build a client that gives up early: 1 s to connect, 2 s to answer, three tries."""
-    import boto3
-    from botocore.config import Config
-
-    config = Config(
-        connect_timeout=1,
-        read_timeout=2,
-        retries={"mode": "standard", "total_max_attempts": 3},
-        max_pool_connections=2 * _THREADS,
-    )
-    return boto3.client(service, config=config)
 
 
 def _nobody(_: Event) -> None:
@@ -104,24 +88,23 @@ class Store:
     ) -> None:
         """Name the table, and the bucket for results that do not fit an item."""
         self._clock = clock
-        self._client_factory = client_factory
+        self._clients = AwsClients(client_factory)
         self._on_event = on_event
-        self._calls = SideBySide(threads=_THREADS, clock=clock)
+        self._calls = SideBySide(threads=SIDE_BY_SIDE, clock=clock)
         self._table = Table(
             table_name,
-            partial(self._client, "dynamodb"),
+            partial(self._clients.of, "dynamodb"),
             calls=self._calls,
             clock=clock,
             sleep=sleep,
             jitter=jitter,
         )
-        self._large = None if bucket is None else LargeResults(bucket, partial(self._client, "s3"))
-        self.reset()
+        objects = partial(self._clients.of, "s3")
+        self._large = None if bucket is None else LargeResults(bucket, objects)
 
     def reset(self) -> None:
         """Forget clients, sockets and threads; the next call builds new ones."""
-        self._lock = threading.Lock()
-        self._clients: dict[Service, Any] = {}  # Any: see `aws_client`
+        self._clients.forget()
         self._calls.reset()
 
     def _all(
@@ -327,13 +310,7 @@ class Store:
             return stored
         now = self._clock.wall()
         item = item_of_outcome(outcome, stored=stored, now=now)
-        values = {
-            ":now": {"N": seconds_text(now)},
-            ":ph": item["ph"],
-            ":done": {"S": "done"},
-            ":failed": {"S": "failed"},
-            ":rearm": {"N": str(outcome.rearm)},
-        }
+        values = values_compared(item, rearm=outcome.rearm, now=now)
         old = self._table.put(
             "record", item, condition=conditions.OUTCOME, values=values, deadline=deadline
         )
@@ -349,14 +326,7 @@ class Store:
 
     def _claim(self, item: Item, rearm: int, now: float, deadline: float | None) -> Answer:
         fence = int(item["f"]["N"])
-        values = {
-            ":now": {"N": seconds_text(now)},
-            ":ph": item["ph"],
-            ":tk": item["tk"],
-            ":done": {"S": "done"},
-            ":failed": {"S": "failed"},
-            ":rearm": {"N": str(rearm)},
-        }
+        values = {**values_compared(item, rearm=rearm, now=now), ":tk": item["tk"]}
         seen: Mapping[str, Any] = {}  # Any: see `Item`
         for _ in range(_CLAIM_TRIES):
             condition = conditions.CLAIM_SEEN if seen else conditions.CLAIM_NEW
@@ -421,9 +391,3 @@ class Store:
             return row.with_body(self._fetch(row.stored, deadline))
         except StoreUnavailable as error:
             return row.with_body(error)
-
-    def _client(self, service: Service) -> Any:  # Any: see `aws_client`
-        with self._lock:
-            if service not in self._clients:
-                self._clients[service] = self._client_factory(service)
-            return self._clients[service]

@@ -328,3 +328,14 @@ def item_of_claim(claim: Claim, *, now: float) -> Item:
         "deadline": {"N": seconds_text(claim_deadline(now, claim.remaining_seconds))},
         "expires": {"N": str(expiry(now, claim.ttl_seconds))},
     }
+
+
+def values_compared(item: Item, *, rearm: int, now: float) -> dict[str, Any]:  # Any: see `Item`
+    """Return what the conditions of a write compare its item with."""
+    return {
+        ":now": {"N": seconds_text(now)},
+        ":ph": item["ph"],
+        ":done": {"S": "done"},
+        ":failed": {"S": "failed"},
+        ":rearm": {"N": str(rearm)},
+    }

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sekali import codec, shared
 from sekali.answers import LONGEST_INVOCATION_SECONDS, Terms
+from sekali.aws_clients import aws_client
 from sekali.breaker import BUDGET_SECONDS
 from sekali.claims import Claims
 from sekali.clock import SystemClock, age_seconds, jitter, now
@@ -39,7 +40,7 @@ from sekali.outbox import Outbox
 from sekali.payload_bucket import Payloads
 from sekali.pulse import Pulse
 from sekali.settings import Settings
-from sekali.store import Store, aws_client
+from sekali.store import Store
 from sekali.telemetry import events
 from sekali.telemetry.hooks import Hooks
 from sekali.telemetry.tracing import chosen_spans
@@ -48,12 +49,12 @@ from sekali.tiered import Tiered
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from sekali.aws_clients import Service
     from sekali.calls import Result
     from sekali.clock import Clock, Moment
     from sekali.items import Item
     from sekali.leases import HeldLease
     from sekali.scripts import Command
-    from sekali.store import Service
     from sekali.telemetry.events import Hook
     from sekali.telemetry.spans import Spans
 
