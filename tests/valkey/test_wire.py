@@ -35,9 +35,13 @@ MOST_CALLS_OF_A_FLUSH = 70
 """Of these, redis-py's own connection makes thirty."""
 
 
-@pytest.fixture
-def shared(valkey: Redis, valkey_url: str) -> Iterator[Shared]:
+@pytest.fixture(params=["bare", "through redis-py"])
+def shared(
+    valkey: Redis, valkey_url: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Shared]:
     assert valkey.dbsize() == 0
+    if request.param != "bare":
+        monkeypatch.setattr("sekali.wire.bare_of", lambda _: None)
     fleet = Fleet(valkey_url, cache_timeout_seconds=DEADLINE_SECONDS)
     door = fleet.box(SystemClock()).container.shared
     yield door
@@ -101,11 +105,15 @@ def test_reply_that_is_left_unread_is_never_taken_for_the_next_ones(shared: Shar
     class Broken(BaseException):
         """What a signal may raise anywhere."""
 
+    parsed = ["feed", "gets"]  # both replies have come, and the first of them is read
+
     def profile(frame: FrameType, what: str, argument: object) -> None:
-        del argument
-        if what == "return" and frame.f_code.co_name == "read_response":
-            sys.setprofile(None)
-            raise Broken
+        del frame
+        if what == "c_return" and getattr(argument, "__name__", "") == parsed[0]:
+            parsed.pop(0)
+            if not parsed:
+                sys.setprofile(None)
+                raise Broken
 
     sys.setprofile(profile)
     try:
@@ -115,6 +123,26 @@ def test_reply_that_is_left_unread_is_never_taken_for_the_next_ones(shared: Shar
         sys.setprofile(None)
 
     assert shared.flush([Command(("GET", "b")), Command(("GET", "a"))]) == [b"2", b"1"]
+
+
+def test_what_is_done_meanwhile_is_done_between_the_send_and_the_reply(valkey: Redis) -> None:
+    seat = Wire(valkey).seat([("BLPOP", "list", 0)])
+    assert seat is not None
+
+    # The reply is there only because of it.
+    replies = seat.exchange([("BLPOP", "list", 0)], lambda: valkey.rpush("list", 1))
+
+    assert replies == [[b"list", b"1"]]
+
+
+def test_connection_is_left_where_what_is_done_meanwhile_fails(valkey: Redis) -> None:
+    seat = Wire(valkey).seat([("SET", "a", "1")])
+    assert seat is not None
+
+    with pytest.raises(ZeroDivisionError):
+        seat.exchange([("SET", "a", "1")], lambda: 1 / 0)
+
+    assert seat.exchange([("GET", "a")]) == [b"1"]
 
 
 def test_client_of_a_class_of_its_own_keeps_its_pipeline(valkey: Redis) -> None:

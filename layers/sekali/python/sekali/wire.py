@@ -10,7 +10,8 @@ client keeps one connection at hand; whoever finds it in use takes another one f
     t=3  somebody changed the time-outs (Waits)   the next one connects anew
 
 A connection on which anything went wrong, a reply too many or too few included, is closed and never
-read again. What the server refused stands in its reply's place, as with the pipeline.
+read again. Before each flush it is looked at: one that the server has closed, or on which something
+lies unread, is left. What the server refused stands in its reply's place, as with the pipeline.
 
 On a cluster this way is taken where all commands belong to one node, as those of one key do; what
 has to be sent on to another node is left to the caller.
@@ -21,17 +22,19 @@ from __future__ import annotations
 import gc
 from contextlib import contextmanager
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
+
+from sekali.bare import Bare, bare_of, packer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    Arguments = tuple[bytes | str | int, ...]
+    from sekali.bare import Arguments
 
 MOST_ROUTED_COMMANDS: Final = 8
 """Above that the commands of a flush to a cluster hardly ever belong to one node."""
-_LONG: Final = frozenset({"XRANGE"})
-"""Commands whose reply may have ten thousand parts."""
+_LONG: Final = "XRANGE"
+"""The command whose reply may have ten thousand parts. It goes first where it goes at all."""
 _RUNS: Final = frozenset({"EVALSHA", "EVAL"})
 _ALONE: Final = "redis.client.Redis"
 _CLUSTER: Final = "redis.cluster.RedisCluster"
@@ -41,6 +44,7 @@ class Seat:
     """The connection at hand to one server."""
 
     __slots__ = (
+        "_bare",
         "_callbacks",
         "_connection",
         "_lost",
@@ -57,15 +61,21 @@ class Seat:
 
         self.pool = pool
         # The log reads its entries itself: the client's own form of them costs ten times as much.
-        self._callbacks = {name: read for name, read in callbacks.items() if name != "XRANGE"}
+        self._callbacks = {name: read for name, read in callbacks.items() if name != _LONG}
         self._refusal, self._lost = ResponseError, Disconnected
-        self._pack = _packer()
+        self._pack = packer()
         self._connection: Any = None  # Any: a connection of redis-py
+        self._bare: Bare | None = None
         self._outdated = False
         self._taken = Lock()
 
-    def exchange(self, commands: Sequence[Arguments]) -> list[Any]:  # Any: as the commands' replies
+    def exchange(
+        self, commands: Sequence[Arguments], meanwhile: Callable[[], object] | None = None
+    ) -> list[Any]:  # Any: as the commands' replies
         """Send the commands, and return a reply or a refusal for each.
+
+        `meanwhile` is called once they are sent: what need not come before is done while the server
+        works. Where it raises, the connection is closed.
 
         Raises:
             ConnectionError: of redis-py, or its TimeoutError: no connection, or no reply in time.
@@ -73,11 +83,14 @@ class Seat:
         if not self._taken.acquire(blocking=False):
             connection = self.pool.get_connection()
             try:
-                return self._talk(connection, commands)
+                return self._talk(connection, bare_of(connection), commands, meanwhile)
             finally:
                 self.pool.release(connection)
         try:
-            return self._talk(self._sound(), commands)
+            bare = self._bare
+            if bare is None or self._outdated or not bare.is_sound():
+                self._settle()
+            return self._talk(self._connection, self._bare, commands, meanwhile)
         except BaseException:
             self._leave()
             raise
@@ -88,54 +101,71 @@ class Seat:
         """Let the next flush connect anew: the time-outs of the pool have changed."""
         self._outdated = True
 
-    def _sound(self) -> Any:  # Any: a connection of redis-py
-        """Return the connection at hand, or another one where it was closed from outside."""
+    def _settle(self) -> None:
+        """Have a connection at hand that can be spoken on: another one, where it has to be."""
         connection = self._connection
-        if connection is not None and not self._outdated:
+        if connection is not None and self._bare is None and not self._outdated:
             try:
                 if not connection.can_read():
-                    return connection
+                    return
             except (self._lost, OSError):  # the server has closed it
                 pass
         self._leave()
         self._outdated = False
         self._connection = self.pool.get_connection()
-        return self._connection
+        self._bare = bare_of(self._connection)
 
     def _leave(self) -> None:
-        connection, self._connection = self._connection, None
+        connection, self._connection, self._bare = self._connection, None, None
         if connection is not None:
             connection.disconnect()
             self.pool.release(connection)
 
-    def _talk(self, connection: Any, commands: Sequence[Arguments]) -> list[Any]:  # Any: see above
-        pack = self._pack
-        callbacks, refusal = self._callbacks, self._refusal
-        replies: list[Any] = []
+    def _talk(
+        self,
+        connection: Any,  # Any: of redis-py
+        bare: Bare | None,
+        commands: Sequence[Arguments],
+        meanwhile: Callable[[], object] | None,
+    ) -> list[Any]:  # Any: as in exchange
+        pack, wanted = self._pack, len(commands)
         try:
-            packed = (
-                connection.pack_commands(commands)
-                if pack is None
-                else [b"".join([pack(args) for args in commands])]
-            )
-            connection.send_packed_command(packed, check_health=False)
-            for args in commands:
-                name = args[0]
-                try:
-                    if name in _LONG:
-                        with _collector_held():
-                            reply = connection.read_response()
-                    else:
-                        reply = connection.read_response()
-                except refusal as error:
-                    replies.append(error)
-                    continue
-                callback = callbacks.get(name)
-                replies.append(reply if callback is None else callback(reply))
+            if bare is None or pack is None:
+                connection.send_packed_command(
+                    connection.pack_commands(commands), check_health=False
+                )
+            else:
+                bare.send(pack(commands))
+            if meanwhile is not None:
+                meanwhile()
+            read = self._read_wrapped(connection) if bare is None or pack is None else bare.read
+            if commands[0][0] == _LONG:
+                with _collector_held():
+                    replies = read(wanted)
+            else:
+                replies = read(wanted)
         except BaseException:
             connection.disconnect()  # half a conversation is nobody's
             raise
+        callbacks = self._callbacks
+        for at, args in enumerate(commands):
+            if args[0] in callbacks and not isinstance(replies[at], self._refusal):
+                replies[at] = callbacks[args[0]](replies[at])
         return replies
+
+    def _read_wrapped(self, connection: Any) -> Callable[[int], list[Any]]:  # Any: as above
+        """Return what reads replies through the calls of redis-py."""
+
+        def read(wanted: int) -> list[Any]:  # Any: as above
+            replies: list[Any] = []
+            while len(replies) < wanted:
+                try:
+                    replies.append(connection.read_response())
+                except self._refusal as error:
+                    replies.append(error)
+            return replies
+
+        return read
 
 
 class Wire:
@@ -198,12 +228,3 @@ def _collector_held() -> Iterator[None]:
     finally:
         if held:
             gc.enable()
-
-
-def _packer() -> Callable[[Arguments], bytes] | None:
-    """Return the function of the C extension that writes a command, where it is installed."""
-    try:
-        from hiredis import pack_command
-    except ImportError:
-        return None
-    return cast("Callable[[Arguments], bytes]", pack_command)
