@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from redis.exceptions import NoScriptError
 
-from sekali.shared import connect
+from sekali.clock import SystemClock
+from sekali.connections import full_client
+from sekali.shared import Command, Shared, connect
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -61,8 +63,11 @@ class Plain:
 def test_role_logs_in_as_its_user(valkey: Redis, valkey_url: str) -> None:
     valkey.acl_setuser("sekali-worker", enabled=True, nopass=True, keys=["*"], commands=["+@all"])
 
-    client = connect(Plain(valkey_url))()
+    door = Shared(connect(Plain(valkey_url)), clock=SystemClock())
+    client = full_client(Plain(valkey_url))()
 
+    assert door.flush([Command(("ACL", "WHOAMI"))]) == [b"sekali-worker"]
     assert client.acl_whoami() in {b"sekali-worker", "sekali-worker"}
+    door.close()
     client.close()
     valkey.acl_deluser("sekali-worker")

@@ -17,13 +17,13 @@ from urllib.parse import urlsplit
 import pytest
 from redis import Redis
 from redis.crc import key_slot
-from redis.exceptions import ResponseError
 
 from sekali.answers import Acquired, Ask, Terms
 from sekali.claims import Claims
 from sekali.clock import SystemClock
 from sekali.errors import SharedUnavailable
 from sekali.keys import Keyspace
+from sekali.refusals import Refused
 from sekali.scripts import EPOCH, Command
 from sekali.shared import IDLE_SECONDS, Shared, connect
 from sekali.testing import FrozenClock
@@ -171,7 +171,7 @@ def test_a_refused_command_leaves_the_others_alone(door: Doors, port: int, valke
 
     first, refused, last = door(port).flush([PING, Command(("LPUSH", "text", "x")), PING])
 
-    assert isinstance(refused, ResponseError)
+    assert isinstance(refused, Refused)
     assert first
     assert last
 
@@ -258,7 +258,7 @@ def test_a_hanging_server_is_left_when_the_time_given_is_over(door: Doors, port:
 
 
 def test_cut_time_outs_are_restored_when_there_is_time_again(door: Doors, port: int) -> None:
-    made: list[Any] = []  # Any: clients of redis-py
+    made: list[Any] = []  # Any: clients
 
     def client() -> Any:  # Any: a client of redis-py
         made.append(connect(Address(port, cache_timeout_seconds=30.0))())
@@ -268,7 +268,7 @@ def test_cut_time_outs_are_restored_when_there_is_time_again(door: Doors, port: 
     seen = []
     for within in (None, 4.0, 3.9, 1.0, None):
         shared.flush([PING], within_seconds=within)
-        seen.append(made[0].get_connection_kwargs()["socket_timeout"])
+        seen.append(made[0].connection_pool.connection_kwargs["socket_timeout"])
 
     assert len(made) == 1
     assert [seen[0], seen[4]] == [30.0, 30.0]
@@ -352,7 +352,7 @@ def test_threads_share_one_client(door: Doors, port: int) -> None:
     together(8, lambda: shared.flush([PING]))
 
     assert shared.flushes == 8
-    in_use = [one for one in made if one.connection_pool.get_connection_count()[0][0]]
+    in_use = [one for one in made if one.connection_pool.taken]
     assert len(in_use) == 1
 
 

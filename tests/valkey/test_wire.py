@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from redis import Redis
-from redis.exceptions import ResponseError
 
 from sekali.clock import SystemClock
+from sekali.refusals import Refused
 from sekali.scripts import Command
 from sekali.wire import Wire
 from tests.cache_kit import Fleet, loader
@@ -35,13 +35,13 @@ MOST_CALLS_OF_A_FLUSH = 70
 """Of these, redis-py's own connection makes thirty."""
 
 
-@pytest.fixture(params=["bare", "through redis-py"])
+@pytest.fixture(params=["link", "through redis-py"])
 def shared(
     valkey: Redis, valkey_url: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Shared]:
     assert valkey.dbsize() == 0
-    if request.param != "bare":
-        monkeypatch.setattr("sekali.wire.bare_of", lambda _: None)
+    if request.param != "link":
+        monkeypatch.setattr("sekali.connections.find_spec", lambda _: None)
     fleet = Fleet(valkey_url, cache_timeout_seconds=DEADLINE_SECONDS)
     door = fleet.box(SystemClock()).container.shared
     yield door
@@ -95,7 +95,8 @@ def test_refusal_stands_in_its_replys_place(shared: Shared) -> None:
     )
 
     assert (text, still) == (True, b"v")
-    assert isinstance(refused, ResponseError)
+    assert isinstance(refused, Refused)
+    assert refused.code == "WRONGTYPE"
 
 
 def test_reply_that_is_left_unread_is_never_taken_for_the_next_ones(shared: Shared) -> None:

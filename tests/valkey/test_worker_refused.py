@@ -5,14 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from redis.exceptions import (
-    ClusterDownError,
-    NoPermissionError,
-    OutOfMemoryError,
-    ReadOnlyError,
-    ResponseError,
-)
 
+from sekali.refusals import Refused
 from sekali.shared import is_passing
 from tests.worker_world.faults import Script
 from tests.worker_world.world import World
@@ -60,13 +54,13 @@ def test_finish_that_is_refused_for_the_moment_is_repeated_and_no_other(
 @pytest.mark.parametrize(
     ("reply", "passing"),
     [
-        (ReadOnlyError("You can't write against a read only replica."), True),
-        (OutOfMemoryError("command not allowed when used memory > 'maxmemory'."), True),
-        (ClusterDownError("CLUSTERDOWN The cluster is down"), True),
-        (ResponseError("NOREPLICAS Not enough good replicas to write."), True),
-        (ResponseError("LOADING Valkey is loading the dataset in memory"), True),
-        (NoPermissionError("this user has no permissions to run the 'evalsha' command"), False),
-        (ResponseError("WRONGTYPE Operation against a key holding the wrong kind of value"), False),
+        (Refused("READONLY You can't write against a read only replica."), True),
+        (Refused("OOM command not allowed when used memory > 'maxmemory'."), True),
+        (Refused("CLUSTERDOWN The cluster is down"), True),
+        (Refused("NOREPLICAS Not enough good replicas to write."), True),
+        (Refused("LOADING Valkey is loading the dataset in memory"), True),
+        (Refused("NOPERM this user has no permissions to run the 'evalsha' command"), False),
+        (Refused("WRONGTYPE Operation against a key holding the wrong kind of value"), False),
         ([b"done", b"1"], False),
         (None, False),
     ],

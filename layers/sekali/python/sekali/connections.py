@@ -1,24 +1,30 @@
 """Make clients of the shared cache that fail quickly, and bound how long they wait.
 
-The client's defaults are not for a function with a deadline: ten retries of five seconds each. Here
-it retries nothing by itself, waits for the configured time, and for less where less is left.
+redis-py's defaults are not for a function with a deadline: ten retries of five seconds each. Here a
+client retries nothing by itself, waits for the configured time, and for less where less is left.
 """
 
 from __future__ import annotations
 
 import math
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from sekali.clock import SystemClock
+from sekali.redis_py import meant, ours
+from sekali.refusals import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from ssl import SSLContext
 
     from sekali.clock import Clock
+    from sekali.iam import IamCredentials
 
 _CONNECT: Final = "socket_connect_timeout"
 _REPLY: Final = "socket_timeout"
+_ELSEWHERE: Final = frozenset({"ASK", "MOVED", "TRYAGAIN"})
 
 
 class CacheSettings(Protocol):
@@ -62,26 +68,54 @@ class CacheSettings(Protocol):
 
 def connect(
     settings: CacheSettings, *, clock: Clock | None = None
-) -> Callable[[], Any]:  # Any: a client of redis-py
+) -> Callable[[], Any]:  # Any: `links.Server`, or a client of redis-py
     """Return the function that makes the client; it imports and connects when it is called.
 
-    With an IAM user each new connection logs in with a password signed for it.
+    A cache that is one server is spoken to without redis-py, which takes long to import. With an
+    IAM user each new connection logs in with a password signed for it.
+    """
+    clock = clock or SystemClock()
+    if settings.cache_cluster or find_spec("hiredis") is None:
+        return full_client(settings, clock=clock)
+
+    def server() -> Any:  # Any: as above
+        from sekali.links import Links, Server
+
+        host, port, tls = _address(settings)
+        return Server(
+            Links(
+                host,
+                port,
+                tls=_verifying if tls else None,
+                credentials=_credentials(settings, clock),
+                socket_connect_timeout=settings.cache_connect_timeout_seconds,
+                socket_timeout=settings.cache_timeout_seconds,
+            )
+        )
+
+    return server
+
+
+def full_client(
+    settings: CacheSettings, *, clock: Clock | None = None
+) -> Callable[[], Any]:  # Any: a client of redis-py, standalone or cluster
+    """Return the function that makes a client of redis-py, which knows every command.
 
     The client retries nothing by itself: its default is ten retries of five seconds each.
     """
     clock = clock or SystemClock()
 
-    def client() -> Any:  # Any: a client of redis-py, standalone or cluster
+    def client() -> Any:  # Any: as above
+        from redis import Redis, RedisCluster
         from redis.backoff import NoBackoff
-        from redis.client import Redis
         from redis.maint_notifications import MaintNotificationsConfig
         from redis.retry import Retry
 
-        url = urlsplit(settings.cache_url)
+        host, port, tls = _address(settings)
         options: dict[str, Any] = {  # Any: arguments of the client
-            "host": url.hostname,
-            "port": url.port or 6379,
-            "ssl": url.scheme in {"valkeys", "rediss"},
+            "host": host,
+            "port": port,
+            "ssl": tls,
             "socket_timeout": settings.cache_timeout_seconds,
             "socket_connect_timeout": settings.cache_connect_timeout_seconds,
             "socket_keepalive": True,
@@ -90,22 +124,39 @@ def connect(
             # does, a push may stretch the time-outs to ten seconds.
             "maint_notifications_config": MaintNotificationsConfig(enabled=False),
         }
-        if settings.cache_iam_user and settings.cache_name:
-            from sekali.iam import IamCredentials
-
-            options["credential_provider"] = IamCredentials(
-                user=settings.cache_iam_user,
-                cache_name=settings.cache_name,
-                serverless=bool(settings.cache_serverless),
-                clock=clock,
-            )
-        if settings.cache_cluster:
-            from redis.cluster import RedisCluster
-
-            return RedisCluster(**options)
-        return Redis(**options)
+        credentials = _credentials(settings, clock)
+        if credentials is not None:
+            options["credential_provider"] = credentials
+        with ours():  # a cluster's client connects as it is made
+            return (RedisCluster if settings.cache_cluster else Redis)(**options)
 
     return client
+
+
+def _address(settings: CacheSettings) -> tuple[str, int, bool]:
+    """Return host, port, and whether the connection is encrypted."""
+    url = urlsplit(settings.cache_url)
+    return url.hostname or "localhost", url.port or 6379, url.scheme in {"valkeys", "rediss"}
+
+
+def _verifying() -> SSLContext:
+    """Return what verifies a server: its name too, by the system's authorities."""
+    from ssl import create_default_context
+
+    return create_default_context()
+
+
+def _credentials(settings: CacheSettings, clock: Clock) -> IamCredentials | None:
+    if not settings.cache_iam_user or not settings.cache_name:
+        return None
+    from sekali.iam import IamCredentials
+
+    return IamCredentials(
+        user=settings.cache_iam_user,
+        cache_name=settings.cache_name,
+        serverless=bool(settings.cache_serverless),
+        clock=clock,
+    )
 
 
 def pools_of(client: Any) -> list[Any]:  # Any: a client of redis-py, and its pools
@@ -126,19 +177,29 @@ def exchange(
     every command that got no reply once more, one by one, each with a time-out of its own: with a
     node that hangs, five hundred commands wait for minutes. Here only those are sent on that a node
     has answered with where to go, while slots move.
+
+    Raises:
+        Disconnected: no connection, or no reply in time.
     """
-    pipeline = client.pipeline(transaction=False)
-    if not hasattr(pipeline, "send_cluster_commands"):
-        for command in commands:
-            pipeline.execute_command(*command)
-        return pipeline.execute(raise_on_error=False), 0
+    with ours():
+        pipeline = client.pipeline(transaction=False)
+        if not hasattr(pipeline, "send_cluster_commands"):
+            for command in commands:
+                pipeline.execute_command(*command)
+            return _ours(pipeline.execute(raise_on_error=False)), 0
 
-    from redis.cluster import PipelineCommand
+        from redis.cluster import PipelineCommand
 
-    made: Any = PipelineCommand  # Any: it has no types
-    stack = [made(command, {}, at) for at, command in enumerate(commands)]
-    replies = pipeline.send_cluster_commands(stack, raise_on_error=False, allow_redirections=False)
-    return replies, redirect(client, commands, replies)
+        made: Any = PipelineCommand  # Any: it has no types
+        stack = [made(command, {}, at) for at, command in enumerate(commands)]
+        replies = _ours(
+            pipeline.send_cluster_commands(stack, raise_on_error=False, allow_redirections=False)
+        )
+        return replies, redirect(client, commands, replies)
+
+
+def _ours(replies: Sequence[Any]) -> list[Any]:  # Any: as in exchange
+    return [meant(reply) if isinstance(reply, Exception) else reply for reply in replies]
 
 
 def redirect(
@@ -146,17 +207,27 @@ def redirect(
     commands: Sequence[tuple[bytes | str | int, ...]],
     replies: list[Any],  # Any: as in exchange
 ) -> int:
-    """Send on what a node has answered with where to go; return how many commands that were."""
-    from redis.exceptions import AskError, ResponseError, TryAgainError
+    """Send on what a node has answered with where to go; return how many commands that were.
 
-    moved = [at for at, reply in enumerate(replies) if isinstance(reply, AskError | TryAgainError)]
-    if moved:
+    Raises:
+        Disconnected: no connection, or no reply in time.
+    """
+    from redis.exceptions import ResponseError
+
+    moved = [
+        at
+        for at, reply in enumerate(replies)
+        if isinstance(reply, Refused) and reply.code in _ELSEWHERE
+    ]
+    if not moved:
+        return 0
+    with ours():
         client.nodes_manager.initialize()
-    for at in moved:
-        try:
-            replies[at] = client.execute_command(*commands[at])
-        except ResponseError as error:
-            replies[at] = error
+        for at in moved:
+            try:
+                replies[at] = client.execute_command(*commands[at])
+            except ResponseError as error:
+                replies[at] = meant(error)
     return len(moved)
 
 
@@ -207,7 +278,6 @@ class Waits:
         waits = {name: _shorter(wait, self._cut_to) for name, wait in self._configured.items()}
         for pool in pools:
             pool.disconnect(inuse_connections=False)
-            pool.reset()
             pool.connection_kwargs.update(waits)
         return True
 

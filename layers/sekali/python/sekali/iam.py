@@ -15,8 +15,6 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
-from redis.credentials import CredentialProvider
-
 from sekali.clock import age_seconds, now
 
 if TYPE_CHECKING:
@@ -56,8 +54,11 @@ def role_signer() -> Signer:
     return Signer(credentials, region)
 
 
-class IamCredentials(CredentialProvider):
-    """Sign a password when a connection asks for one. Safe for threads."""
+class IamCredentials:
+    """Sign a password when a connection asks for one. Safe for threads.
+
+    It is what redis-py calls a credential provider, without its class, which would import redis-py.
+    """
 
     def __init__(
         self,

@@ -22,8 +22,10 @@ import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from sekali import shared, warm
+from sekali import warm
+from sekali.connections import full_client
 from sekali.errors import SharedUnavailable
+from sekali.refusals import Disconnected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,7 +42,7 @@ _RECONNECT_SECONDS: Final = 1.0
 def listening(container: Container | None = None) -> Iterator[Listener]:
     """Listen for the block, in a thread that ends with it."""
     here = container or warm.container()
-    listener = Listener(here, shared.connect(here.settings))
+    listener = Listener(here, full_client(here.settings))
     listener.start()
     try:
         yield listener
@@ -83,7 +85,7 @@ class Listener:
         while not self._stopped.is_set():
             try:
                 self._listen()
-            except (RedisError, OSError) as error:
+            except (Disconnected, RedisError, OSError) as error:
                 _log.warning("listening for invalidations is interrupted: %s", error)
                 self.subscribed.clear()
                 self._stopped.wait(_RECONNECT_SECONDS)

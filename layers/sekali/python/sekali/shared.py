@@ -16,14 +16,13 @@ breaker lets one probe through per second; what happens then is the caller's pol
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from sekali.breaker import Breaker
 from sekali.clock import age_seconds, now, seconds_between
 from sekali.connections import CacheSettings, Waits, close, connect, exchange, redirect
 from sekali.errors import SharedUnavailable
+from sekali.refusals import Disconnected, Refused
 from sekali.scripts import Command
 from sekali.telemetry.events import SharedFailed
 from sekali.wire import Wire
@@ -53,26 +52,11 @@ class _Line:
         self.wire = Wire(client)
 
 
-@dataclass(frozen=True, slots=True)
-class _Faults:
-    """The client's errors, by what they mean here."""
-
-    broken: tuple[type[Exception], ...]
-    refusals: tuple[type[Exception], ...]
-    full: type[Exception]
-    unknown: type[Exception]
-
-
-@cache
-def _faults() -> _Faults:
-    from redis import exceptions as of
-
-    return _Faults(
-        broken=(of.ConnectionError, of.TimeoutError, of.RedisClusterException, OSError),
-        refusals=(of.ClusterDownError, of.MasterDownError, of.OutOfMemoryError, of.ReadOnlyError),
-        full=of.OutOfMemoryError,
-        unknown=of.NoScriptError,
-    )
+_GRAVE: Final = frozenset({"CLUSTERDOWN", "MASTERDOWN", "OOM", "READONLY"})
+"""Codes of a server that answers and serves nobody who writes."""
+_FULL: Final = "OOM"
+_UNKNOWN: Final = "NOSCRIPT"
+_PASSING: Final = _GRAVE | {"BUSY", "LOADING", "MISCONF", "NOREPLICAS", "TRYAGAIN"}
 
 
 def _refused(replies: Sequence[Any]) -> list[int]:  # Any: as in Shared.flush
@@ -80,7 +64,8 @@ def _refused(replies: Sequence[Any]) -> list[int]:  # Any: as in Shared.flush
     return [at for at, reply in enumerate(replies) if isinstance(reply, Exception)]
 
 
-_PASSING: Final = ("NOREPLICAS", "MISCONF", "TRYAGAIN", "BUSY", "LOADING")
+def _code(refusal: object) -> str:
+    return refusal.code if isinstance(refusal, Refused) else ""
 
 
 def is_passing(reply: object) -> bool:
@@ -88,26 +73,7 @@ def is_passing(reply: object) -> bool:
 
     A primary that is being replaced, has no room or no replicas takes the same command later.
     """
-    if not isinstance(reply, Exception):
-        return False
-    from redis.exceptions import (
-        BusyLoadingError,
-        ClusterDownError,
-        MasterDownError,
-        OutOfMemoryError,
-        ReadOnlyError,
-        TryAgainError,
-    )
-
-    of_the_moment = (
-        BusyLoadingError,
-        ClusterDownError,
-        MasterDownError,
-        OutOfMemoryError,
-        ReadOnlyError,
-        TryAgainError,
-    )
-    return isinstance(reply, of_the_moment) or str(reply).startswith(_PASSING)
+    return isinstance(reply, Refused) and reply.code in _PASSING
 
 
 class Shared:
@@ -143,9 +109,9 @@ class Shared:
     ) -> list[Any]:  # Any: replies have as many types as commands
         """Send the commands in one pipeline and return a reply for each, in their order.
 
-        A command that the server refused has its `redis.exceptions.ResponseError` in place of a
-        reply; the others are not touched by that. Scripts that a node did not know are sent again
-        with their text, and only those, in a second flush.
+        A command that the server refused has a `Refused` in place of a reply; the others are not
+        touched by that. Scripts that a node did not know are sent again with their text, and only
+        those, in a second flush.
 
         If the connection fails, everything is sent once more on a new one: each of our commands may
         be repeated, so it does not matter how far the first attempt came. With `within_seconds` the
@@ -167,7 +133,7 @@ class Shared:
                 [command.args for command in commands], operation, began, until
             )
             if refused:
-                unknown = [at for at in refused if isinstance(replies[at], _faults().unknown)]
+                unknown = [at for at in refused if _code(replies[at]) == _UNKNOWN]
                 texts = [commands[at].with_text() for at in unknown]
                 again, _ = self._send(texts, operation, began, until) if texts else ([], [])
                 for at, reply in zip(unknown, again, strict=True):
@@ -185,13 +151,12 @@ class Shared:
 
     def _watch(self, refusals: Sequence[Exception], operation: str) -> None:
         """Close the breaker, or, where the server answers but refuses, look for another server."""
-        faults = _faults()
-        graver = [one for one in refusals if isinstance(one, faults.refusals)]
+        graver = [code for code in map(_code, refusals) if code in _GRAVE]
         if not graver:
             self.breaker.succeeded()
             return
-        self._tell(SharedFailed(operation=operation, error=type(graver[0]).__name__))
-        if not isinstance(graver[0], faults.full):
+        self._tell(SharedFailed(operation=operation, error=graver[0]))
+        if graver[0] != _FULL:
             self.close()  # its name may lead to the new primary by now
 
     def _tell(self, event: SharedFailed) -> None:
@@ -214,7 +179,6 @@ class Shared:
         until: float | None,
     ) -> tuple[list[Any], list[int]]:  # Any: as in flush
         """Return the replies, and the places of those that are refusals."""
-        broken = _faults().broken
         used = self._used
         if used is not None and seconds_between(used, began) > IDLE_SECONDS:
             self.close()
@@ -225,8 +189,8 @@ class Shared:
                 break
             try:
                 found = self._exchange(commands, left)
-            except broken as error:
-                cause = type(error).__name__
+            except Disconnected as error:
+                cause = error.cause
             else:
                 self._used = began
                 return found
@@ -248,7 +212,7 @@ class Shared:
             refused = _refused(replies)
             if refused:
                 for at in refused:  # a cluster client hands back in place what others raise
-                    if isinstance(replies[at], _faults().broken):
+                    if isinstance(replies[at], Disconnected):
                         raise replies[at]
                 if seat is not None and line.wire.routed:
                     redirected = redirect(line.client, commands, replies)

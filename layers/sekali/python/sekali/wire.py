@@ -22,50 +22,58 @@ from __future__ import annotations
 import gc
 from contextlib import contextmanager
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from sekali.bare import Bare, bare_of, packer
+from sekali.redis_py import WrappedPool, ours
+from sekali.refusals import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from sekali.bare import Arguments
+    from sekali.link import Arguments
 
 MOST_ROUTED_COMMANDS: Final = 8
 """Above that the commands of a flush to a cluster hardly ever belong to one node."""
 _LONG: Final = "XRANGE"
 """The command whose reply may have ten thousand parts. It goes first where it goes at all."""
 _RUNS: Final = frozenset({"EVALSHA", "EVAL"})
-_ALONE: Final = "redis.client.Redis"
+_OWN: Final = "sekali.links.Server"
+_ALONE: Final = frozenset({"redis.client.Redis", _OWN})
 _CLUSTER: Final = "redis.cluster.RedisCluster"
 
 
+class Talker(Protocol):
+    """Be a connection: `Link`, or one of redis-py in its wrapping."""
+
+    def is_sound(self) -> bool:
+        """Tell whether it is open, with nothing unread on it."""
+        ...
+
+    def send(self, commands: Sequence[Arguments], /) -> None:
+        """Send them all."""
+        ...
+
+    def read(self, wanted: int, /) -> list[Any]:  # Any: as the commands' replies
+        """Return so many replies."""
+        ...
+
+    def disconnect(self) -> None:
+        """Close it."""
+        ...
+
+
 class Seat:
-    """The connection at hand to one server."""
+    """The connection at hand to one server. `source` is the client's pool that it is made by."""
 
-    __slots__ = (
-        "_bare",
-        "_callbacks",
-        "_connection",
-        "_lost",
-        "_outdated",
-        "_pack",
-        "_refusal",
-        "_taken",
-        "pool",
-    )
+    __slots__ = ("_callbacks", "_connection", "_outdated", "_pool", "_taken", "source")
 
-    def __init__(self, pool: Any, callbacks: Any) -> None:  # Any: redis-py's pool and callbacks
-        from redis.exceptions import ConnectionError as Disconnected
-        from redis.exceptions import ResponseError
-
-        self.pool = pool
+    def __init__(self, source: Any, pool: Any, callbacks: Any) -> None:
+        """Take a pool, as it is and in its wrapping, and what reads replies (Any: redis-py's)."""
+        self.source = source
+        self._pool = pool
         # The log reads its entries itself: the client's own form of them costs ten times as much.
         self._callbacks = {name: read for name, read in callbacks.items() if name != _LONG}
-        self._refusal, self._lost = ResponseError, Disconnected
-        self._pack = packer()
-        self._connection: Any = None  # Any: a connection of redis-py
-        self._bare: Bare | None = None
+        self._connection: Talker | None = None
         self._outdated = False
         self._taken = Lock()
 
@@ -78,19 +86,19 @@ class Seat:
         works. Where it raises, the connection is closed.
 
         Raises:
-            ConnectionError: of redis-py, or its TimeoutError: no connection, or no reply in time.
+            Disconnected: no connection, or no reply in time.
         """
         if not self._taken.acquire(blocking=False):
-            connection = self.pool.get_connection()
+            connection = self._pool.get_connection()
             try:
-                return self._talk(connection, bare_of(connection), commands, meanwhile)
+                return self._talk(connection, commands, meanwhile)
             finally:
-                self.pool.release(connection)
+                self._pool.release(connection)
         try:
-            bare = self._bare
-            if bare is None or self._outdated or not bare.is_sound():
-                self._settle()
-            return self._talk(self._connection, self._bare, commands, meanwhile)
+            at_hand = self._connection
+            if at_hand is None or self._outdated or not at_hand.is_sound():
+                at_hand = self._settle()
+            return self._talk(at_hand, commands, meanwhile)
         except BaseException:
             self._leave()
             raise
@@ -101,71 +109,43 @@ class Seat:
         """Let the next flush connect anew: the time-outs of the pool have changed."""
         self._outdated = True
 
-    def _settle(self) -> None:
-        """Have a connection at hand that can be spoken on: another one, where it has to be."""
-        connection = self._connection
-        if connection is not None and self._bare is None and not self._outdated:
-            try:
-                if not connection.can_read():
-                    return
-            except (self._lost, OSError):  # the server has closed it
-                pass
+    def _settle(self) -> Talker:
+        """Have another connection at hand."""
         self._leave()
         self._outdated = False
-        self._connection = self.pool.get_connection()
-        self._bare = bare_of(self._connection)
+        at_hand: Talker = self._pool.get_connection()
+        self._connection = at_hand
+        return at_hand
 
     def _leave(self) -> None:
-        connection, self._connection, self._bare = self._connection, None, None
+        connection, self._connection = self._connection, None
         if connection is not None:
             connection.disconnect()
-            self.pool.release(connection)
+            self._pool.release(connection)
 
     def _talk(
         self,
-        connection: Any,  # Any: of redis-py
-        bare: Bare | None,
+        connection: Talker,
         commands: Sequence[Arguments],
         meanwhile: Callable[[], object] | None,
     ) -> list[Any]:  # Any: as in exchange
-        pack, wanted = self._pack, len(commands)
         try:
-            if bare is None or pack is None:
-                connection.send_packed_command(
-                    connection.pack_commands(commands), check_health=False
-                )
-            else:
-                bare.send(pack(commands))
+            connection.send(commands)
             if meanwhile is not None:
                 meanwhile()
-            read = self._read_wrapped(connection) if bare is None or pack is None else bare.read
             if commands[0][0] == _LONG:
                 with _collector_held():
-                    replies = read(wanted)
+                    replies = connection.read(len(commands))
             else:
-                replies = read(wanted)
+                replies = connection.read(len(commands))
         except BaseException:
             connection.disconnect()  # half a conversation is nobody's
             raise
         callbacks = self._callbacks
         for at, args in enumerate(commands):
-            if args[0] in callbacks and not isinstance(replies[at], self._refusal):
+            if args[0] in callbacks and not isinstance(replies[at], Refused):
                 replies[at] = callbacks[args[0]](replies[at])
         return replies
-
-    def _read_wrapped(self, connection: Any) -> Callable[[int], list[Any]]:  # Any: as above
-        """Return what reads replies through the calls of redis-py."""
-
-        def read(wanted: int) -> list[Any]:  # Any: as above
-            replies: list[Any] = []
-            while len(replies) < wanted:
-                try:
-                    replies.append(connection.read_response())
-                except self._refusal as error:
-                    replies.append(error)
-            return replies
-
-        return read
 
 
 class Wire:
@@ -178,7 +158,7 @@ class Wire:
         """Tell whether a server may answer that the key is another one's."""
         return self._kind == _CLUSTER
 
-    def __init__(self, client: Any) -> None:  # Any: a client of redis-py, or a stand-in for one
+    def __init__(self, client: Any) -> None:  # Any: `links.Server`, one of redis-py, a stand-in
         """Find out what it is: one of a class of its own keeps its own way."""
         self._client = client
         self._kind = f"{type(client).__module__}.{type(client).__qualname__}"
@@ -188,8 +168,11 @@ class Wire:
         """Return the seat that all commands can be sent from; None where there is no such.
 
         Each command names a key, as the library's do.
+
+        Raises:
+            Disconnected: a cluster of which no node is known for the key.
         """
-        if self._kind == _ALONE:
+        if self._kind in _ALONE:
             return self._seats.get("") or self._sit("", self._client)
         if self._kind != _CLUSTER or len(commands) > MOST_ROUTED_COMMANDS:
             return None
@@ -197,20 +180,23 @@ class Wire:
 
         keys = [args[3 if args[0] in _RUNS else 1] for args in commands]
         slots = {key_slot(key if isinstance(key, bytes) else str(key).encode()) for key in keys}
-        nodes = [self._client.nodes_manager.get_node_from_slot(slot) for slot in slots]
-        if any(node is not nodes[0] for node in nodes):
-            return None
-        return self._sit(nodes[0].name, self._client.get_redis_connection(nodes[0]))
+        with ours():
+            nodes = [self._client.nodes_manager.get_node_from_slot(slot) for slot in slots]
+            if any(node is not nodes[0] for node in nodes):
+                return None
+            return self._sit(nodes[0].name, self._client.get_redis_connection(nodes[0]))
 
     def renew(self) -> None:
         """Let every seat connect anew: the time-outs have changed."""
         for seat in tuple(self._seats.values()):
             seat.renew()
 
-    def _sit(self, name: str, client: Any) -> Seat:  # Any: a standalone client of redis-py
+    def _sit(self, name: str, client: Any) -> Seat:  # Any: a client of one server
         seat = self._seats.get(name)
-        if seat is None or seat.pool is not client.connection_pool:  # a node may be replaced
-            seat = self._seats[name] = Seat(client.connection_pool, client.response_callbacks)
+        source = client.connection_pool
+        if seat is None or seat.source is not source:  # a node may be replaced
+            pool = source if self._kind == _OWN else WrappedPool(source)
+            seat = self._seats[name] = Seat(source, pool, client.response_callbacks)
         return seat
 
 

@@ -24,12 +24,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from sekali import warm
+from sekali.connections import full_client
 from sekali.durable import Durable
 from sekali.outbox import Outbox
 from sekali.producer import Producer
 from sekali.results import Wait
 from sekali.settings import Settings
-from sekali.shared import connect
 from sekali.telemetry.hooks import Hooks
 from sekali.testing.clock import FrozenClock
 from sekali.testing.containers import ContainerOnClock
@@ -122,7 +122,7 @@ class Jobs:
 
     def __enter__(self) -> Self:
         """Empty the cache and begin with a cold container."""
-        client = connect(self.settings)()
+        client = full_client(self.settings)()
         client.flushall()
         client.close()
         self.cold_start()

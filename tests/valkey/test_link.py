@@ -1,0 +1,150 @@
+"""One connection: what is read, what is refused, and when it is not spoken on any more."""
+
+from __future__ import annotations
+
+import socket
+import time
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sekali.link import Link
+from sekali.refusals import Disconnected, Late, Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DEADLINE_SECONDS = 20
+
+
+class Pair:
+    """A connection, and the other end of its socket."""
+
+    def __init__(self) -> None:
+        self.client, self.server = socket.socketpair()
+        self.client.settimeout(DEADLINE_SECONDS)
+        self.link = Link(lambda: self.client)
+
+    def close(self) -> None:
+        self.link.disconnect()
+        self.server.close()
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    pair = Pair()
+    yield pair
+    pair.close()
+
+
+@pytest.mark.parametrize("most", [1, 5, 100])
+def test_replies_are_read_in_whatever_pieces_they_come(pair: Pair, most: int) -> None:
+    in_pieces: Any = SimpleNamespace(  # Any: what a link needs of a socket
+        fileno=pair.client.fileno,
+        sendall=pair.client.sendall,
+        recv_into=lambda buffer: pair.client.recv_into(buffer, most),
+        close=pair.client.close,
+    )
+    pair.server.sendall(b"$3\r\nabc\r\n:7\r\n*2\r\n$1\r\na\r\n$-1\r\n$-1\r\n")
+
+    assert Link(lambda: in_pieces).read(4) == [b"abc", 7, [b"a", None], None]
+
+
+def test_commands_are_written_as_the_server_reads_them(pair: Pair) -> None:
+    pair.link.send([("SET", "k", 1), ("GET", b"k")])
+
+    written = pair.server.recv(1_000)
+
+    assert written == b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\n1\r\n*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"
+
+
+def test_refusal_is_a_reply_with_the_servers_code(pair: Pair) -> None:
+    pair.server.sendall(b"-OOM no room\r\n+OK\r\n")
+
+    refused, still = pair.link.read(2)
+
+    assert isinstance(refused, Refused)
+    assert (refused.code, str(refused)) == ("OOM", "OOM no room")
+    assert still == b"OK"
+
+
+@pytest.mark.parametrize(
+    ("sent", "cause"),
+    [
+        (b"-LOADING\r\n", "LOADING"),
+        (b"*2\r\n-LOADING\r\n:1\r\n", "LOADING"),
+        (b"-NOAUTH Authentication required.\r\n", "NOAUTH"),
+        (b"-ERR max number of clients reached\r\n", "ERR"),
+    ],
+)
+def test_server_that_serves_nobody_is_a_lost_connection(
+    pair: Pair, sent: bytes, cause: str
+) -> None:
+    pair.server.sendall(sent)
+
+    with pytest.raises(Disconnected) as lost:
+        pair.link.read(1)
+
+    assert lost.value.cause == cause
+
+
+def test_end_of_the_connection_is_told(pair: Pair) -> None:
+    pair.server.sendall(b":1\r\n")
+    pair.server.close()
+
+    with pytest.raises(Disconnected):
+        pair.link.read(2)
+    with pytest.raises(Disconnected):
+        pair.link.send([("PING",)])
+
+
+def test_bytes_that_are_no_reply_are_a_lost_connection(pair: Pair) -> None:
+    pair.server.sendall(b"HTTP/1.1 400 Bad Request\r\n")
+
+    with pytest.raises(Disconnected):
+        pair.link.read(1)
+
+
+def test_missing_reply_is_late(pair: Pair) -> None:
+    pair.client.settimeout(0.01)
+
+    with pytest.raises(Late):
+        pair.link.read(1)
+
+
+@pytest.mark.parametrize("what", ["unread", "half read", "closed there", "closed here"])
+def test_connection_is_not_sound_where_anything_is_odd(pair: Pair, what: str) -> None:
+    assert pair.link.is_sound()
+
+    match what:
+        case "unread":
+            pair.server.sendall(b":1\r\n")
+        case "half read":
+            pair.server.sendall(b":1\r\n:2\r\n")
+            pair.link.read(1)
+        case "closed there":
+            pair.server.close()
+        case _:
+            pair.link.disconnect()
+
+    until = time.monotonic() + DEADLINE_SECONDS
+    while pair.link.is_sound() and time.monotonic() < until:
+        time.sleep(0.001)
+    assert not pair.link.is_sound()
+
+
+def test_encrypted_bytes_that_lie_decrypted_are_seen() -> None:
+    class Encrypted(socket.socket):
+        """Hold what was decrypted above the system's socket, as TLS does."""
+
+        def pending(self) -> int:
+            return 1
+
+    client, server = socket.socketpair()
+    with server:
+        link = Link(lambda: Encrypted(fileno=client.detach()))
+
+        assert not link.is_sound()
+
+        link.disconnect()
