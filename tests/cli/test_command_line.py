@@ -99,6 +99,16 @@ def test_one_running_stack_is_found_and_of_several_one_must_be_named(
     assert "12" in several.error["text"]
 
 
+def test_recover_says_what_it_could_not_read(bare: Sekali, tmp_path: Path) -> None:
+    (tmp_path / "running.json").write_text(told())
+
+    done = bare("recover", "--local-at", str(tmp_path), "--json")
+    people = bare("recover", "--local-at", str(tmp_path))
+
+    assert (done.status, done.json["leases_unread"]) == (7, True)
+    assert "nothing is known of leases" in people.out
+
+
 def test_dead_stack_is_not_found(bare: Sekali, temporary: Path) -> None:
     folder = temporary / "sekali-local-dead"
     folder.mkdir()

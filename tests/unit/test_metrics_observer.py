@@ -113,10 +113,14 @@ def test_a_look_for_leaks_that_finds_none_says_so(capsys: pytest.CaptureFixture[
     found = events.Recovered(live=2, overdue=0, long=0, endless=0, pending=0)
     unknown = events.Recovered(live=2, overdue=0, long=0, endless=0, pending=None)
 
-    lines, without = told(capsys, found), told(capsys, unknown)
+    away = events.Recovered(live=None, overdue=None, long=None, endless=None, pending=3)
+
+    lines, without, cacheless = told(capsys, found), told(capsys, unknown), told(capsys, away)
 
     assert values(lines, "LeasesOverdue") == values(lines, "JobsPending") == [0]
     assert values(without, "JobsPending") == []
+    assert values(cacheless, "LeasesOverdue") == values(cacheless, "LeasesLive") == []
+    assert values(cacheless, "JobsPending") == [3]
 
 
 def test_nothing_is_left_over_for_the_next_invocation(capsys: pytest.CaptureFixture[str]) -> None:

@@ -166,6 +166,48 @@ def test_job_that_is_pending_for_long_is_reported(
     assert late["pending_count"] == 1
 
 
+def test_jobs_that_wait_are_reported_while_the_cache_is_away(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The function raised at the cache, before it read the jobs that wait for that cache."""
+    monkeypatch.setenv("SEKALI_CACHE_URL", f"redis://127.0.0.1:{free_port()}")
+    worker = kit.worker()
+
+    @worker.job("wait", degraded="defer")
+    def wait(job: Job) -> None:
+        raise AssertionError(job.id)
+
+    worker.handler(event(job("p", {"n": 1})), Context())
+    warm.reset()
+
+    found = Recovery("tests", pending_seconds=-1, hooks=[kit.events.append]).handler({}, None)
+
+    assert [(one["name"], one["id"]) for one in found["pending"]] == [("wait", "p")]
+    assert (found["leases_unread"], found["pending_unread"]) == (True, False)
+    assert [found[name] for name in ("overdue", "long", "endless", "revoked")] == [[], [], [], []]
+    assert any("leases could not be read" in message for message in caplog.messages)
+    (told,) = [one for one in kit.events if isinstance(one, events.Recovered)]
+    assert (told.overdue, told.pending) == (None, 1)
+
+
+def test_lease_that_cannot_be_revoked_now_stays_in_the_report(
+    kit: Kit, valkey: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEKALI_REVOKE_ENDLESS", "true")
+    warm.reset()
+    with lease("ledger") as held:
+        age(valkey, 2_000)
+        valkey.config_set("maxmemory", 1)
+        try:
+            report = look(kit)
+        finally:
+            valkey.config_set("maxmemory", 0)
+
+        assert [one["key"] for one in report["endless"]] == ["ledger"]
+        assert (report["revoked"], report["leases_unread"]) == ([], False)
+        held.ensure(13)
+
+
 def test_every_key_of_recovery_has_a_ttl(kit: Kit, valkey: Redis) -> None:
     worker = kit.worker()
 

@@ -8,22 +8,25 @@ been pending for too long. It revokes, only where SEKALI_REVOKE_ENDLESS is true,
 holder has renewed it for longer than an invocation can last; each revocation is logged with
 everything that an audit needs. Unasked it never touches a lease within its bounds, and it deletes
 nothing. An operator's request, which the `sekali` command sends, is answered too: see `operating`.
+
+Leases are told by the cache, pending jobs by the table. While one of them is away the other is
+looked at all the same, and the report says what is missing: jobs wait *because* the cache is away.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from sekali import warm
-from sekali.errors import StoreUnavailable
-from sekali.leaks import Leaks
+from sekali.errors import SharedUnavailable, StoreUnavailable
+from sekali.leaks import Leaks, State
 from sekali.operating import FIELD, Operator, entry_of
 from sekali.telemetry import events
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from sekali.leaks import Holding
     from sekali.settings import Settings
@@ -56,22 +59,25 @@ class Recovery:
     def handler(self, event: object, context: object) -> dict[str, Any]:
         """Look once and return the report: counts, and the leases and jobs behind them.
 
+        Where `leases_unread` is true the cache did not answer, and no lease is in the report; where
+        `pending_unread` is, the table did not, or has more. The schedule looks again.
+
         An event with the field `sekali` is an operator's request and gets its own answer.
 
         Raises:
-            SharedUnavailable: the shared cache did not answer. The schedule tries again.
+            SharedUnavailable: an operator asks what only the shared cache knows, and it is away.
         """
         container = warm.container(self._observers)
         if isinstance(event, dict) and isinstance(event.get(FIELD), dict):
             return self._operate(container, event[FIELD], context)
         leaks = Leaks(container.keyspace, container.shared)
-        settings = container.settings
-        found = leaks.look(now=container.clock.wall(), lease_seconds=settings.lease_seconds)
-        revoked = self._revoke(container, leaks, found) if settings.revoke_endless else []
-        for holding in found:
+        found = self._leases(container, leaks)
+        held = found or []
+        revoked = self._revoke(container, leaks, held) if container.settings.revoke_endless else []
+        for holding in held:
             self._tell(container, holding)
         pending, unread = self._pending(container)
-        counts = Counter(one.state for one in found)
+        counts = _counted(found)
         container.emit(
             events.Recovered(
                 live=counts["live"],
@@ -83,10 +89,11 @@ class Recovery:
         )
         container.emit(events.InvocationEnded())
         return {
-            "live": counts["live"],
-            "overdue": _listed(found, "overdue"),
-            "long": _listed(found, "long"),
-            "endless": _listed(found, "endless"),
+            "live": counts["live"] or 0,
+            "overdue": _listed(held, "overdue"),
+            "long": _listed(held, "long"),
+            "endless": _listed(held, "endless"),
+            "leases_unread": found is None,
             "revoked": revoked,
             "pending": pending[:REPORTED],
             "pending_count": len(pending),
@@ -111,6 +118,15 @@ class Recovery:
 
         return observers(settings, self.service)
 
+    def _leases(self, container: Container, leaks: Leaks) -> list[Holding] | None:
+        """Return every lease that is held or overdue, None where the cache did not answer."""
+        lease_seconds = container.settings.lease_seconds
+        try:
+            return leaks.look(now=container.clock.wall(), lease_seconds=lease_seconds)
+        except SharedUnavailable as error:
+            _log.warning("leases could not be read: %s", error)
+            return None
+
     def _revoke(
         self, container: Container, leaks: Leaks, found: Sequence[Holding]
     ) -> list[dict[str, Any]]:
@@ -118,7 +134,12 @@ class Recovery:
         for holding in found:
             if holding.state != "endless":
                 continue
-            fence = leaks.revoke(holding)
+            try:
+                fence = leaks.revoke(holding)
+            except SharedUnavailable as error:
+                # What it held is still endless at the next look, or revoked by this one.
+                _log.warning("an endless lease could not be revoked: %s", error)
+                break
             if not fence:
                 continue
             entry = entry_of(holding) | {"revoked_by_fence": fence}
@@ -155,6 +176,15 @@ class Recovery:
         return [
             {"name": name, "id": job_id, "since": since} for name, job_id, since in rows
         ], not complete
+
+
+def _counted(found: Sequence[Holding] | None) -> Mapping[State, int | None]:
+    """Count leases by their state; None where nothing is known of them."""
+    states: tuple[State, ...] = get_args(State)
+    if found is None:
+        return dict.fromkeys(states)
+    counts = Counter(one.state for one in found)
+    return {state: counts[state] for state in states}
 
 
 def _listed(found: Sequence[Holding], state: str) -> list[dict[str, Any]]:

@@ -98,10 +98,13 @@ def invalidate(
 @click.command()
 @with_here
 def recover(here: Here) -> Exit:
-    """Run the recovery function once, as its schedule does, and show what it found."""
+    """Run the recovery function once, as its schedule does, and show what it found.
+
+    While the shared cache is away it finds no leases, but the jobs that wait; status 7 says so.
+    """
     found = call(here.place, {})
     here.show(found, _recovered(found))
-    return Exit.DONE
+    return Exit.REFUSED if found["leases_unread"] else Exit.DONE
 
 
 COMMANDS: Final = (leases, steal, explain, invalidate, recover)
@@ -160,10 +163,13 @@ def _explained(found: Mapping[str, Any]) -> Iterator[str]:  # Any: JSON
 
 
 def _recovered(found: Json) -> Iterator[str]:
-    yield (
-        f"{found['live']} live, {len(found['long'])} long, {len(found['overdue'])} overdue,"
-        f" {len(found['endless'])} endless, {len(found['revoked'])} revoked"
-    )
+    if found["leases_unread"]:
+        yield "nothing is known of leases: the shared cache did not answer"
+    else:
+        yield (
+            f"{found['live']} live, {len(found['long'])} long, {len(found['overdue'])} overdue,"
+            f" {len(found['endless'])} endless, {len(found['revoked'])} revoked"
+        )
     listed = [*found["endless"], *found["overdue"], *found["long"]]
     yield from table(_LEASES, [_row(one) for one in listed])
     cut = " or more" if found["pending_unread"] else ""

@@ -257,13 +257,13 @@ class Recovered(Event):
     """Tell what a look for leaks has found: leases by their state, and jobs pending for too long.
 
     It is told also where there are none, so that whoever watches learns that all is well again.
-    `pending` is None where the table could not be asked.
+    Leases are None where the shared cache could not be asked, `pending` where the table could not.
     """
 
-    live: int
-    overdue: int
-    long: int
-    endless: int
+    live: int | None
+    overdue: int | None
+    long: int | None
+    endless: int | None
     pending: int | None
 
 
