@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from redis import Redis
+
     from infra.local.template import Function
     from tests.alarms.stage import Stage
 
@@ -101,8 +103,8 @@ def _impatient(function: Function, folder: Path) -> Function:
 
 def flush(stage: Stage) -> None:
     """Let the cache server forget everything."""
-    with stage.cache() as say:
-        say("FLUSHALL")
+    with stage.cache() as client:
+        client.flushall()
 
 
 def _flush_and_ask(stage: Stage) -> None:
@@ -193,18 +195,29 @@ def _read_dead_letters(stage: Stage) -> None:
 # A neighbour on the cache server.
 
 
+_NEIGHBOUR_BYTES: Final = 20_000
+_AT_ONCE: Final = 50
+
+
+def _leave_little_memory(stage: Stage) -> None:
+    # Far more than what a client sends at once, which counts as memory that is used.
+    stage.leave_room(4_000_000)
+
+
 def _fill(stage: Stage) -> None:
-    stage.memory(0.97)
-    with stage.cache() as say:
-        for number in range(200):
-            say("SET", f"neighbour:{number}", "x" * 20_000, "EX", "300")
+    """Write keys that were never there before, until one of them drives another out."""
+    with stage.cache() as client:
+        before = _evicted(client)
+        while _evicted(client) == before:
+            last = client.incrby("neighbours", _AT_ONCE)
+            pipeline = client.pipeline(transaction=False)
+            for number in range(last - _AT_ONCE, last):
+                pipeline.set(f"neighbour:{number}", b"x" * _NEIGHBOUR_BYTES, ex=300)
+            pipeline.execute()
 
 
-def _give_memory(stage: Stage) -> None:
-    with stage.cache() as say:
-        say("CONFIG", "SET", "maxmemory", "536870912")
-        for number in range(200):
-            say("DEL", f"neighbour:{number}")
+def _evicted(client: Redis) -> int:
+    return int(client.info("stats")["evicted_keys"])
 
 
 _BUSY: Final = "local x = 0 for i = 1, 12000000 do x = x + i end return x"
@@ -212,9 +225,9 @@ _BUSY: Final = "local x = 0 for i = 1, 12000000 do x = x + i end return x"
 
 def _keep_busy(stage: Stage) -> None:
     def work() -> None:
-        with stage.cache() as say:
+        with stage.cache() as client:
             for _ in range(4):
-                say("EVAL", _BUSY, "0")
+                client.eval(_BUSY, 0)
 
     threads = [threading.Thread(target=work) for _ in range(2)]
     for thread in threads:
@@ -331,8 +344,9 @@ SCENARIOS: Final = [
     Scenario(
         name="a neighbour fills the cache",
         symptoms=frozenset({"evictions-evicted", "evictions-memory"}),
+        begin=_leave_little_memory,
         push=_fill,
-        end=_give_memory,
+        end=lambda stage: stage.give_memory(),
     ),
     Scenario(
         name="a neighbour keeps the cache busy",

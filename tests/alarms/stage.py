@@ -12,9 +12,10 @@ import json
 import os
 import shutil
 import signal
-import socket
 import time
 from typing import TYPE_CHECKING, Any, Final, Self
+
+from redis import Redis
 
 from infra.local import demo, flights
 from infra.local.cloudwatch.alarm_state import ALARM, OK
@@ -22,6 +23,7 @@ from infra.local.cloudwatch.names import metric
 from infra.local.cloudwatch.pace import Pace
 from infra.local.stack import LocalStack
 from infra.local.synthesis import CONTEXT, synthesize
+from infra.local.valkey import NODE_BYTES
 from infra.local.workload import CARRIERS
 
 if TYPE_CHECKING:
@@ -204,22 +206,23 @@ class Stage:
     # What befalls the cache server.
 
     @contextlib.contextmanager
-    def cache(self) -> Iterator[Callable[..., bytes]]:
+    def cache(self) -> Iterator[Redis]:
         """Speak to the cache server itself, past every door, as a neighbour does."""
-        with socket.create_connection(self.stack.cache_address, timeout=30.0) as connection:
+        host, port = self.stack.cache_address
+        with Redis(host=host, port=port, socket_timeout=30.0) as client:
+            yield client
 
-            def say(*words: str) -> bytes:
-                parts = [f"${len(word.encode())}\r\n{word}\r\n" for word in words]
-                connection.sendall(f"*{len(words)}\r\n{''.join(parts)}".encode())
-                return connection.recv(1 << 20)
+    def leave_room(self, room_bytes: int) -> None:
+        """Let the server take so many bytes more than it has by now."""
+        with self.cache() as client:
+            used_bytes = int(client.info("memory")["used_memory"])
+            client.config_set("maxmemory", used_bytes + room_bytes)
 
-            yield say
-
-    def memory(self, share: float) -> None:
-        """Let the server have so much memory that `share` of it is in use."""
-        with self.cache() as say:
-            used = int(say("INFO", "memory").partition(b"used_memory:")[2].split()[0])
-            say("CONFIG", "SET", "maxmemory", str(int(used / share)))
+    def give_memory(self) -> None:
+        """Let the server have what a node of its type has."""
+        (cache,) = self.stack.template.caches
+        with self.cache() as client:
+            client.config_set("maxmemory", NODE_BYTES[cache.node_type])
 
     # What rings.
 
