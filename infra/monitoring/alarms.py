@@ -13,7 +13,8 @@ from infra.monitoring.deployment import deploying
 from infra.monitoring.incident import Incident, Symptom
 
 RUNBOOKS: Final = "docs/operations"
-# How long a composite waits for the news of a deployment, and for what that stirred up to settle.
+# How long a composite waits for the news of a deployment, and for what that stirred up to settle: a
+# minute until EventBridge has counted, and one until the alarm was evaluated. See deployment.py.
 WAIT: Final = Duration.minutes(2)
 EXTENSION: Final = Duration.minutes(5)
 

@@ -4,6 +4,20 @@ CloudFormation tells EventBridge of each change of the stack and of its resource
 target matches them, EventBridge counts the matches of each rule, and the alarm on that count is in
 ALARM for a quarter of an hour after the last one. Nobody has to open or close a window, and one
 that a broken pipeline left open closes by itself.
+
+What AWS says of each step:
+
+- CloudFormation sends these two events to the default bus by itself, and delivers them for certain:
+  https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/stacks-event-bridge.html
+- A rule's matches are `TriggeredRules`, with the one dimension `RuleName` for the default bus, once
+  a minute; until the first match there is no metric, hence notBreaching. Metrics come with best
+  effort, and that a rule without targets has this one is nowhere said:
+  https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-monitoring.html
+- Any alarm may suppress a composite one, named by its ARN, with both periods given:
+  https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/Create_Composite_Alarm_Suppression.html
+
+So a metric that never comes suppresses nothing: people are told of what a deployment stirs up, and
+never the other way round.
 """
 
 from typing import Final

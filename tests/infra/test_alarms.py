@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,7 +20,7 @@ from tests.infra.monitored import Monitored, arn, spelled_out
 from tests.infra.synthesized import KEY, ROOT, synthesize
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from infra.local.cloudwatch.definitions import CompositeAlarm, MetricAlarm
@@ -78,6 +79,30 @@ def test_each_symptom_is_of_the_one_incident_that_its_name_begins_with(
     assert {names[one] for one in alarms_of(composites["unhealthy"].rule)} == HARMFUL & set(
         symptoms
     )
+
+
+def test_every_alarm_that_people_need_to_know_of_reaches_the_topic_through_a_composite(
+    every_or_own: Synthesized,
+) -> None:
+    """Alarms on metrics have no action: one that is in no composite would ring unheard."""
+    monitored = Monitored.of(every_or_own)
+
+    assert unheard(monitored.alarms, monitored.composites) == {"deploying"}
+
+
+def test_an_alarm_that_no_composite_watches_is_found(dev: Synthesized) -> None:
+    """Mutant: an incident is left out, or tells nobody."""
+    monitored = Monitored.of(dev)
+    fewer = [one for one in monitored.composites if short(one.name) != "stampede"]
+    mute = [
+        replace(one, actions={**one.actions, "ALARM": ()})
+        if short(one.name) == "cold-start-storm"
+        else one
+        for one in monitored.composites
+    ]
+
+    assert unheard(monitored.alarms, fewer) == {"deploying", "stampede-hit-ratio"}
+    assert unheard(monitored.alarms, mute) == {"deploying", "cold-start-storm-containers"}
 
 
 def test_every_incident_there_is_has_symptoms_on_every_kind_of_cache(
@@ -327,6 +352,21 @@ def test_more_nodes_than_a_formula_may_hold_are_watched_by_several_alarms(
     assert nodes == {f"{name}-{shard:04}-{node:03}" for shard in range(1, 7) for node in (1, 2)}
     assert {"evictions-evicted-1", "evictions-evicted-2"} <= alarms.keys()
     assert arn(alarms["evictions-evicted-2"].logical_id) in alarms_of(composites["evictions"].rule)
+
+
+def unheard(alarms: Iterable[MetricAlarm], composites: Iterable[CompositeAlarm]) -> set[str]:
+    """The alarms of which nobody is told: they have no action, and no composite that has one."""
+    heard = {
+        name
+        for one in composites
+        if one.actions_enabled and one.actions["ALARM"]
+        for name in alarms_of(one.rule)
+    }
+    return {
+        short(one.name)
+        for one in alarms
+        if not one.actions["ALARM"] and not heard & {one.name, one.arn}
+    }
 
 
 def played(stack: Synthesized, name: str, minutes: list[Any]) -> list[str]:
