@@ -6,11 +6,12 @@ has accepted it. Only heads, the bodies of requests, and the kind of a refusal a
 
 import json
 import re
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
+
+from infra.local.kept import ENOUGH, Kept
 
 _HEAD_END: Final = b"\r\n\r\n"
 _WRITES: Final = frozenset(
@@ -51,11 +52,10 @@ class AwsCall:
 
 
 class AwsCalls:
-    """All calls of the stack's functions, in the order of their answers."""
+    """The newest `kept` calls of the stack's functions, in the order of their answers."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._calls: list[AwsCall] = []
+    def __init__(self, *, kept: int = ENOUGH) -> None:
+        self._calls: Kept[AwsCall] = Kept("calls", limit=kept)
         self._listeners: list[Callable[[AwsCall], None]] = []
         self.unreadable = 0
 
@@ -69,15 +69,21 @@ class AwsCalls:
 
     def add(self, call: AwsCall) -> None:
         """Take in an answered call."""
-        with self._lock:
-            self._calls.append(call)
+        self._calls.add(call)
         for listener in self._listeners:
             listener(call)
 
+    def limit(self, kept: int) -> None:
+        """Keep so many calls from now on."""
+        self._calls.limit(kept)
+
     def all(self) -> list[AwsCall]:
-        """Answer the calls so far."""
-        with self._lock:
-            return list(self._calls)
+        """Answer the calls so far.
+
+        Raises:
+            HistoryCut: There were more than are kept.
+        """
+        return self._calls.all()
 
     def accepted_writes(self, table: str) -> list[tuple[float, Any]]:  # DynamoDB's typed JSON.
         """Answer when, and which item or key, for every write that `table` accepted."""

@@ -27,6 +27,7 @@ class KillOnce:
         self._lock = threading.Lock()
         self._bodies = 0
         self._victim: str | None = None
+        self._stopped = False
         stack.logs.listen(self._see)
 
     @property
@@ -34,8 +35,12 @@ class KillOnce:
         """How many invocations died of it."""
         return sum(invocation.outcome.kind == "died" for invocation in self._stack.invocations)
 
+    def stop(self) -> None:
+        """Kill nobody any more."""
+        self._stopped = True
+
     def _see(self, record: LogRecord, environment: Environment) -> None:
-        if execution_of(record.text, interrupted=False) is None:
+        if self._stopped or execution_of(record.text, interrupted=False) is None:
             return
         with self._lock:
             self._bodies += 1

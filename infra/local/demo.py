@@ -31,6 +31,7 @@ from infra.local.chaos import KillOnce
 from infra.local.checker import check
 from infra.local.cloudwatch.pace import Pace
 from infra.local.gather import Run, gather
+from infra.local.kept import ENOUGH, LEFT_ALONE
 from infra.local.oracle import Oracle
 from infra.local.page import server
 from infra.local.progress import Progress
@@ -53,6 +54,8 @@ _PER_CALL: Final = 10
 _SETTLED_WITHIN_SECONDS: Final = 240.0
 # More would take hours, and more memory than a small machine has.
 _MOST_MESSAGES: Final = 100_000
+# A message has three or four, and each of its retries.
+_LINES_PER_MESSAGE: Final = 10
 _PACE: Final = Pace(minute_seconds=2)
 # With faults, jobs come for as long as they strike.
 _CHAOS_SECONDS: Final = 60.0
@@ -97,7 +100,12 @@ def run(
     assembly = synthesize()
     months = flights.read_months(FLIGHTS, months=MONTHS)
     workload = plan(messages, seed=seed, months=MONTHS)
-    with LocalStack(assembly, poll=False, pace=_PACE) as stack, contextlib.ExitStack() as exits:
+    with (
+        LocalStack(
+            assembly, poll=False, pace=_PACE, kept=max(ENOUGH, _LINES_PER_MESSAGE * messages)
+        ) as stack,
+        contextlib.ExitStack() as exits,
+    ):
         upload(stack, months)
         killer = KillOnce(stack) if kill else None
         storm = Storm(stack, dict(flights.objects(months))) if chaos else None
@@ -109,15 +117,20 @@ def run(
         evidence = gather(stack, gathered)
         report = check(workload, evidence, oracle=Oracle(months))
         environments = sum(fleet.environments_started for fleet in stack.fleets.values())
-        summary.show(console, report)
-        if stay:
-            _stay(console)
-        return report, {
+        extra = {
             "seed": seed,
             "batches": len(stack.invocations),
             "environments": environments,
             "environments_killed": 0 if killer is None else killer.killed,
         }
+        summary.show(console, report)
+        if stay:
+            # Everything was judged; from here on nobody asks for a whole history.
+            if killer is not None:
+                killer.stop()
+            stack.keep(LEFT_ALONE)
+            _stay(console)
+        return report, extra
 
 
 def _serve(

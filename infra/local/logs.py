@@ -1,6 +1,6 @@
 """What Lambda's log pipeline makes of a function's output.
 
-Each line is one of: an EMF line (JSON with `_aws`), whose metrics are collected by namespace, name
+Each line is one of: an EMF line (JSON with `_aws`), whose metrics are added up by namespace, name
 and dimensions; a structured line (any other JSON object), kept as a record; or plain text.
 """
 
@@ -13,6 +13,7 @@ from typing import Any
 
 from infra.local.cloudwatch.names import MetricName
 from infra.local.environment import Environment, LogLine
+from infra.local.kept import ENOUGH, Kept
 
 Listener = Callable[["LogRecord", Environment], None]
 
@@ -28,12 +29,15 @@ class LogRecord:
 
 
 class Logs:
-    """Everything that the functions printed; safe to use from any thread."""
+    """What the functions printed, the newest `kept` lines; safe to use from any thread.
 
-    def __init__(self) -> None:
+    Of metrics there are the sums, of as many as ever were published.
+    """
+
+    def __init__(self, *, kept: int = ENOUGH) -> None:
         self._lock = threading.Lock()
-        self._records: list[LogRecord] = []
-        self._metrics: dict[MetricName, list[float]] = {}
+        self._records: Kept[LogRecord] = Kept("lines", limit=kept)
+        self._totals: dict[MetricName, float] = {}
         self._listeners: list[Listener] = []
         self._metric_listeners: list[Callable[[Mapping[str, Any]], None]] = []  # Any JSON.
 
@@ -63,39 +67,38 @@ class Logs:
             text=line.text,
             fields=fields,
         )
-        with self._lock:
-            self._records.append(record)
+        self._records.add(record)
         for listener in self._listeners:
             listener(record, line.environment)
 
+    def limit(self, kept: int) -> None:
+        """Keep so many lines from now on."""
+        self._records.limit(kept)
+
     def records(self) -> list[LogRecord]:
-        """Answer every record so far, in the order of reading."""
-        with self._lock:
-            return list(self._records)
+        """Answer every record so far, in the order of reading.
 
-    def metrics(self) -> dict[MetricName, list[float]]:
-        """Answer every metric so far with all of its values."""
-        with self._lock:
-            return {name: list(values) for name, values in self._metrics.items()}
+        Raises:
+            HistoryCut: There were more than are kept.
+        """
+        return self._records.all()
 
-    def values(self, name: str) -> list[float]:
-        """Answer the values of `name` over all services, each counted once.
+    def totals(self) -> dict[MetricName, float]:
+        """Answer the sum of every metric so far."""
+        with self._lock:
+            return dict(self._totals)
+
+    def total(self, name: str) -> float:
+        """Add up the values of `name` over all services, each once; 0 where there are none.
 
         A value of a job is published for the job and for its service, one of no job for the service
         alone: the coarsest set of dimensions has every value.
         """
-        found = {metric: values for metric, values in self.metrics().items() if metric.name == name}
+        found = {metric: total for metric, total in self.totals().items() if metric.name == name}
         coarsest = min((len(metric.dimensions) for metric in found), default=0)
-        return [
-            value
-            for metric, values in found.items()
-            if len(metric.dimensions) == coarsest
-            for value in values
-        ]
-
-    def total(self, name: str) -> float:
-        """Add up the values of `name`; 0 for a metric that was never published."""
-        return math.fsum(self.values(name))
+        return math.fsum(
+            total for metric, total in found.items() if len(metric.dimensions) == coarsest
+        )
 
     def _take_metrics(self, fields: Mapping[str, Any]) -> None:  # One EMF line.
         with self._lock:
@@ -108,8 +111,8 @@ class Logs:
                             name=metric["Name"],
                             dimensions=dimensions,
                         )
-                        values = self._metrics.setdefault(name, [])
-                        values.extend(_numbers(fields.get(metric["Name"])))
+                        added = math.fsum(_numbers(fields.get(metric["Name"])))
+                        self._totals[name] = self._totals.get(name, 0.0) + added
 
 
 def percentile(values: Sequence[float], share: float) -> float:

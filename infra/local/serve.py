@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from infra.local.kept import LEFT_ALONE
 from infra.local.stack import LocalStack
 from infra.local.synthesis import synthesize
 
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         signal.signal(number, _end)  # A shell that starts it in the background ignores the first.
     _say("Synthesizing the stack for this machine (once per change)")
     try:
-        with LocalStack(synthesize(CONTEXT)) as stack:
+        with LocalStack(synthesize(CONTEXT), kept=LEFT_ALONE) as stack:
             stack.logs.listen(_show)
             if options.jobs is not None:
                 return _work_off(stack, options.jobs)

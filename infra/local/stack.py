@@ -9,7 +9,6 @@ port is a free one and every file is in a folder of its own.
 
 import contextlib
 import functools
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +26,7 @@ from infra.local.event_functions import EventFunctions
 from infra.local.event_source import Delivery, EventSource, Source
 from infra.local.fleet import Fleet, Invocation
 from infra.local.intrinsics import TemplateUnsupported
+from infra.local.kept import ENOUGH, Kept
 from infra.local.logs import Logs
 from infra.local.processes import Nursery
 from infra.local.relay import Address, Relay
@@ -62,23 +62,25 @@ class LocalStack:
         poll: Start the pollers at once; else at `start_polling`.
         pace: Watch the stack as CloudWatch does, at this pace, and run the functions that events
             call; None does neither.
+        kept: How many lines, calls, invocations and deliveries are kept, of each the newest.
     """
 
-    def __init__(self, cdk_out: Path, *, poll: bool = True, pace: Pace | None = None) -> None:
+    def __init__(
+        self, cdk_out: Path, *, poll: bool = True, pace: Pace | None = None, kept: int = ENOUGH
+    ) -> None:
         self.template: Template = assembly.read(cdk_out)
         self._watch = (
             None if pace is None else Watch(self.template, pace=pace, on_change=self._alarm_changed)
         )
         self._events: EventFunctions | None = None
-        self.logs = Logs()
-        self.calls = AwsCalls()
+        self.logs = Logs(kept=kept)
+        self.calls = AwsCalls(kept=kept)
         self.climate = Climate()
         self.fleets: dict[str, Fleet] = {}
         self._poll_at_start = poll
         self._sources: list[EventSource] = []
-        self._lock = threading.Lock()
-        self._invocations: list[Invocation] = []
-        self._deliveries: list[Delivery] = []
+        self._invocations: Kept[Invocation] = Kept("invocations", limit=kept)
+        self._deliveries: Kept[Delivery] = Kept("deliveries", limit=kept)
         self._exit = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
@@ -127,15 +129,26 @@ class LocalStack:
 
     @property
     def invocations(self) -> list[Invocation]:
-        """Every invocation that has ended so far."""
-        with self._lock:
-            return list(self._invocations)
+        """Every invocation that has ended so far.
+
+        Raises:
+            HistoryCut: There were more than are kept.
+        """
+        return self._invocations.all()
 
     @property
     def deliveries(self) -> list[Delivery]:
-        """What became of every message of every batch that has ended so far."""
-        with self._lock:
-            return list(self._deliveries)
+        """What became of every message of every batch that has ended so far.
+
+        Raises:
+            HistoryCut: There were more than are kept.
+        """
+        return self._deliveries.all()
+
+    def keep(self, kept: int) -> None:
+        """Keep so many lines, calls, invocations and deliveries from now on."""
+        for history in (self.logs, self.calls, self._invocations, self._deliveries):
+            history.limit(kept)
 
     def start_polling(self) -> None:
         """Start the event source mappings' pollers."""
@@ -300,14 +313,12 @@ class LocalStack:
         self._exit.callback(source.stop)
 
     def _invoked(self, function: Function, invocation: Invocation) -> None:
-        with self._lock:
-            self._invocations.append(invocation)
+        self._invocations.add(invocation)
         if self._watch is not None:
             self._watch.lambda_meter.invoked(function, invocation)
 
     def _delivered(self, mapping: EventSourceMapping, delivery: Delivery) -> None:
-        with self._lock:
-            self._deliveries.append(delivery)
+        self._deliveries.add(delivery)
         if self._watch is not None:
             self._watch.lambda_meter.delivered(mapping.logical_id, delivery)
 

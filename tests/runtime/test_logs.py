@@ -6,7 +6,10 @@ import json
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from infra.local.environment import Environment, LogLine
+from infra.local.kept import HistoryCut
 from infra.local.logs import LogRecord, Logs, percentile
 
 
@@ -25,15 +28,14 @@ def emf(dimensions: list[list[str]], names: list[str], **values: Any) -> str:
     return json.dumps({"_aws": {"Timestamp": 1, "CloudWatchMetrics": [directive]}, **values})
 
 
-def test_metric_lines_are_collected_by_name_and_dimensions() -> None:
+def test_metric_lines_are_added_up_by_name_and_dimensions() -> None:
     logs = Logs()
 
     logs.take(line(emf([["service", "job"]], ["Hits"], service="s", job="a", Hits=[1, 2])))
     logs.take(line(emf([["service", "job"]], ["Hits"], service="s", job="b", Hits=4.0)))
 
-    assert sorted(logs.values("Hits")) == [1.0, 2.0, 4.0]
+    assert sorted(logs.totals().values()) == [3.0, 4.0]
     assert logs.total("Hits") == 7.0
-    assert len(logs.metrics()) == 2
     assert logs.records() == []
 
 
@@ -60,6 +62,22 @@ def test_structured_lines_become_records_and_others_stay_text() -> None:
     assert [record.fields for record in logs.records()] == [{"level": "INFO"}, {}, {}, {}]
     assert [record.text for record in seen] == ['{"level": "INFO"}', "plain", "{broken", "[1]"]
     assert {(record.environment, record.request_id) for record in seen} == {(3, "request")}
+
+
+def test_a_stack_that_is_left_to_run_keeps_its_newest_lines_and_all_of_its_sums() -> None:
+    """Symptom: with `make demo ARGS=--serve` every line of every day stayed in memory."""
+    logs = Logs(kept=3)
+    heard: list[str] = []
+    logs.listen(lambda record, _: heard.append(record.text))
+
+    for number in range(5):
+        logs.take(line(f"line {number}"))
+        logs.take(line(emf([["service"]], ["Hits"], service="s", Hits=[1, 1])))
+
+    assert logs.total("Hits") == 10.0
+    assert len(heard) == 5
+    with pytest.raises(HistoryCut, match="only the newest 3 lines were kept; 2 came before"):
+        logs.records()
 
 
 def test_a_percentile_is_a_value_that_was_seen() -> None:

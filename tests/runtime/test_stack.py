@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from infra.local.chaos import KillOnce
+from infra.local.kept import HistoryCut
 from infra.local.stack import LocalStack, StackStuck
 from tests.runtime.toy import write_assembly
 
@@ -73,6 +74,10 @@ def test_messages_go_through_and_nothing_is_left_behind(tmp_path: Path, temporar
     assert all(invocation.outcome.kind == "answered" for invocation in stack.invocations)
     assert 1 <= stack.fleets["Worker"].environments_started <= 2
     assert children_of_this_process() - before == set()
+    stack.keep(2)
+    for history in ("invocations", "deliveries"):
+        with pytest.raises(HistoryCut, match=f"only the newest 2 {history}"):
+            getattr(stack, history)
     assert list(temporary.iterdir()) == []
 
 
