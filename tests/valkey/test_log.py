@@ -187,6 +187,8 @@ def test_an_append_wakes_whoever_listens(world: World) -> None:
         subscribed = ear.get_message(timeout=30.0)
 
         append(world, entry())
+        # Its answer comes after whatever was published before.
+        ear.ping()
         heard = ear.get_message(timeout=30.0)
 
     assert subscribed is not None
