@@ -10,6 +10,8 @@ LIBRARY := layers/sekali/python
 ARGS ?=
 
 BIN := $(VENV)/bin
+# Three processes on two cores, because one of them mostly waits: tests/order_of_work.py.
+PARALLEL := -n 3 --dist loadscope --no-loadscope-reorder
 # Absolute, because `cdk` starts the app through a shell; first, because Node is a package too.
 ON_PATH := PATH="$(CURDIR)/$(BIN):$$PATH"
 
@@ -51,7 +53,7 @@ local: $(VENV)/.demo $(VENV)/.vendor $(MINISTACK)/.ready
 	@$(ON_PATH) $(BIN)/python -m infra.local.serve $(ARGS)
 
 test: $(VENV)/.dev $(VENV)/.vendor data $(MINISTACK)/.ready
-	$(ON_PATH) $(BIN)/python -m pytest -n 2 $(ARGS)
+	$(ON_PATH) $(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 # Without servers of AWS interfaces and without the stack: what the second Python version runs.
 test-unit: $(VENV)/.dev
@@ -64,9 +66,9 @@ test-browser: $(VENV)/.dev $(VENV)/.vendor data $(MINISTACK)/.ready page \
 		|| (apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium > /dev/null)
 	$(ON_PATH) $(BIN)/python -m pytest -m browser tests/browser $(ARGS)
 
-# Every alarm of the template, driven to ALARM and back: the long form.
+# Every alarm of the template, driven to ALARM and back: the long form. Most of it is waiting.
 test-alarms: $(VENV)/.dev $(VENV)/.vendor data $(MINISTACK)/.ready
-	$(ON_PATH) $(BIN)/python -m pytest -n 2 -m alarms tests/alarms $(ARGS)
+	$(ON_PATH) $(BIN)/python -m pytest -n 3 -m alarms tests/alarms $(ARGS)
 
 # The Node example of docs/message.md, with the AWS SDK for JavaScript.
 test-node: $(VENV)/.dev $(VENV)/.vendor $(MINISTACK)/.ready tests/node/node_modules/.package-lock.json

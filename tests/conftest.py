@@ -20,8 +20,8 @@ from sekali.connections import close
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Its fixtures are for tests of handlers, those that `sekali new-worker` writes among them.
-pytest_plugins = ["sekali.pytest_plugin"]
+# The first one's fixtures are for tests of handlers, those that `sekali new-worker` writes too.
+pytest_plugins = ["sekali.pytest_plugin", "tests.order_of_work"]
 
 ALL_SLOTS = (0, 16_383)
 PORT_TRIES = 5
