@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from tests.simulation.outcome import Outcome
+
 PRICES: Final = Path(__file__).parents[2] / "docs" / "prices.toml"
 HOURS: Final = 730
 MILLION: Final = 1_000_000
@@ -68,6 +70,20 @@ def billed_seconds(stack: Section, side: Section, workload: Section) -> float:
         + waits * stack["round_trip_seconds"]
         + writes * stack["table_write_seconds"]
     )
+
+
+def usd_per_million(outcome: Outcome, inputs: Path = PRICES) -> float:
+    """Return what Lambda and SQS cost for a million jobs as those of a run of the model."""
+    given = tomllib.loads(inputs.read_text(encoding="utf-8"))
+    prices = given["prices"]
+    jobs = max(1, len(outcome.latencies))
+    calls = outcome.queue_calls + jobs / PER_CALL
+    together = (
+        outcome.invocations / MILLION * prices["lambda_million_requests"]
+        + outcome.billed_seconds * given["stack"]["memory_gb"] * prices["lambda_gb_second"]
+        + calls / MILLION * prices["sqs_million_requests"]
+    )
+    return float(together / jobs * MILLION)
 
 
 def _bill(given: Section, workload: Section, side: Section, metrics: int) -> Bill:

@@ -2,8 +2,11 @@
 
 One poller and one environment, bodies that take no time: then whatever passes is somebody's work.
 
-    ├─ poll ─┤├─ invocation of 1 ─┤├─ poll ─┤├─ invocation of 10 ──────────────┤
-                 batch + record                 batch + 10 records
+    |delete, receive| invocation |delete, receive| invocation ...
+
+    of n ids that are done       batch + n (answer)
+    of n keys with a value       batch + n (answer + write) + flush
+    of n cold keys               batch + n (answer + write + run) + flush
 
 What runs here shares the cores of this machine with everything else, so all of it counts as work.
 """
@@ -11,66 +14,117 @@ What runs here shares the cores of this machine with everything else, so all of 
 from __future__ import annotations
 
 import itertools
+import os
 import statistics
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from redis import Redis
 
 from tests.simulation.inputs import Costs, Load, Policy
 from tests.simulation.rehearsal import rehearsing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from infra.local.fleet import Invocation
+    from tests.simulation.rehearsal import Rehearsal, Run
 
-CORES: Final = 2
 _BATCH: Final = 10
 _BATCHES: Final = 40
+_APART: Final = 30
 _NO_TIME: Final = 1e-9
-# From `make bench`, the claim and the finish of a cold record; next to nothing beside the rest.
-CLAIM_SECONDS: Final = 40e-6
-FINISH_SECONDS: Final = 30e-6
 
 
-def calibrate(*, cores: int = CORES) -> Costs:
+def calibrate() -> Costs:
     """Run small loads on the stack of this machine and return what things cost on it."""
-    single = Load(jobs=_BATCHES, run_seconds=_NO_TIME)
-    full = Load(jobs=_BATCHES * _BATCH, run_seconds=_NO_TIME)
-    one_key = Load(jobs=_BATCHES * _BATCH, run_seconds=_NO_TIME, keys=1)
+    single = list(Load(jobs=_BATCHES, run_seconds=_NO_TIME).messages(1))
+    cold = list(Load(jobs=_BATCHES * _BATCH, run_seconds=_NO_TIME).messages(2))
+    one_key = list(Load(jobs=_BATCHES * _BATCH, run_seconds=_NO_TIME, keys=1).messages(3))
     with rehearsing(Policy(batch_size=1, concurrency=1)) as stack:
-        _, ones = stack.run(list(single.messages(1)), name="single")
+        ones = stack.run(single, name="cold")
+        done_one = _seconds(stack.run(single, name="cold"))
+        apart = stack.run(single[:_APART], name="apart", apart=True)
     with rehearsing(Policy(batch_size=_BATCH, concurrency=1)) as stack:
-        _, tens = stack.run(list(full.messages(2)), name="full")
-        _, answered = stack.run(list(one_key.messages(3)), name="answered")
-    one, ten = _median_seconds(ones), _median_seconds(tens)
-    poll_one, poll_ten = _median_gap(ones), _median_gap(tens)
-    record = max(0.0, (ten - one) / (_BATCH - 1))
-    batch = max(0.0, one - record)
-    answered_record = max(0.0, (_median_seconds(answered) - batch) / _BATCH)
-    poll_record = max(0.0, (poll_ten - poll_one) / (_BATCH - 1))
-    first = tens[0]
+        tens = stack.run(cold, name="cold")
+        script = _script_seconds(stack)
+        served = _seconds(stack.run(one_key, name="served"))
+        done = _seconds(stack.run(cold, name="cold"))
+    answered = _positive((done - done_one) / (_BATCH - 1))
+    cold_one, cold_ten = _seconds(ones) - done_one, _seconds(tens) - done
+    record = _positive((cold_ten - cold_one) / (_BATCH - 1))
+    flush = _positive(cold_one - record)
+    write = min(record, _positive((served - done - flush) / _BATCH))
+    queue_call = _queue_call(tens)
+    poll_one, poll_ten = _gap(ones) - _queue_call(ones), _gap(tens) - queue_call
+    poll_record = _positive((poll_ten - poll_one) / (_BATCH - 1))
+    first = tens.invocations[0]
     return Costs(
-        poll=max(0.0, poll_one - poll_record),
+        poll=_positive(poll_one - poll_record),
         poll_record=poll_record,
-        batch=batch,
-        answered_record=min(answered_record, record),
-        run_record=max(0.0, record - answered_record),
-        deferred_record=answered_record,
-        start=(first.init_seconds or 0.0) + first.outcome.seconds - ten,
-        # On loopback it is part of what was measured.
+        look=_look(apart),
+        queue_call=queue_call,
+        batch=_positive(done_one - answered),
+        answered_record=answered,
+        run_record=record - write,
+        flush=flush,
+        write=write,
+        # On loopback both are part of what was measured.
+        write_wait=0.0,
         round_trip=0.0,
-        claim=CLAIM_SECONDS,
-        finish=FINISH_SECONDS,
-        cores=cores,
+        start=(first.init_seconds or 0.0) + first.outcome.seconds - _seconds(tens),
+        claim=script,
+        finish=script,
+        cores=len(os.sched_getaffinity(0)),
     )
 
 
-def _median_seconds(invocations: Sequence[Invocation]) -> float:
-    return statistics.median(one.outcome.seconds for one in invocations[1:])
+def _positive(seconds: float) -> float:
+    """Take what noise makes less than nothing for nothing."""
+    return max(0.0, seconds)
 
 
-def _median_gap(invocations: Sequence[Invocation]) -> float:
+def _seconds(run: Run) -> float:
+    """Return the median of the invocations' times, the first one's left out."""
+    return statistics.median(one.outcome.seconds for one in run.invocations[1:])
+
+
+def _gap(run: Run) -> float:
+    """Return the time from the end of an invocation to the start of the next."""
     gaps = [
-        after.outcome.started_at - before.outcome.started_at - before.outcome.seconds
-        for before, after in itertools.pairwise(invocations)
+        after.outcome.started_at - _ended(before)
+        for before, after in itertools.pairwise(run.invocations)
     ]
     return statistics.median(gaps[1:])
+
+
+def _queue_call(run: Run) -> float:
+    """Return the time from the end of an invocation until its messages are gone."""
+    gone: dict[str, float] = {}
+    for delivery in run.deliveries:
+        gone.setdefault(delivery.request_id, delivery.at)
+    return statistics.median(
+        gone[one.outcome.request_id] - _ended(one) for one in run.invocations[1:]
+    )
+
+
+def _look(apart: Run) -> float:
+    """Return in which steps a poll that waits looks again.
+
+    Whoever comes at any moment waits for half a step on average, beyond what everybody waits.
+    """
+    waits = [
+        invocation.outcome.started_at - delivery.sent_at
+        for invocation, delivery in zip(apart.invocations, apart.deliveries, strict=True)
+    ]
+    return 2 * (statistics.median(waits[1:]) - min(waits[1:]))
+
+
+def _script_seconds(stack: Rehearsal) -> float:
+    """Return the cache server's time for a script, by its own count; claims and finishes alike."""
+    host, port = stack.stack.cache_address
+    # Any: redis-py's replies vary by client.
+    with Redis(host=host, port=port) as client:
+        counted: Any = client.info("commandstats")
+    return float(counted["cmdstat_evalsha"]["usec_per_call"]) * 1e-6
+
+
+def _ended(invocation: Invocation) -> float:
+    return invocation.outcome.started_at + invocation.outcome.seconds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -12,7 +13,7 @@ from tests.simulation.model import Fleet
 from tests.simulation.rehearsal import rehearsing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tests.simulation.inputs import Costs
     from tests.simulation.outcome import Outcome
@@ -27,6 +28,23 @@ LOADS: Final[Mapping[str, Load]] = {
 POLICY: Final = Policy(concurrency=3, visibility_seconds=60)
 ROUNDS: Final = 5
 WITHIN: Final = 0.25
+CHANCES: Final = 5
+"""Runs of the model for each real one: the same messages, other beats and jitters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runs:
+    """Real runs of one load, and what things cost on their machine at that time.
+
+    Attributes:
+        figures: Of each run, by the names of `FIGURES`; the one at place n sent the messages of
+            seed n.
+    """
+
+    load: str
+    machine: str
+    costs: Costs
+    figures: Sequence[Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,38 +69,50 @@ class Compared:
 
 FIGURES: Final[Mapping[str, Callable[[Outcome], float]]] = {
     "seconds until all is settled": lambda outcome: outcome.seconds,
-    "median latency, seconds": lambda outcome: outcome.latency(0.5),
+    "latency p50, seconds": lambda outcome: outcome.latency(0.5),
+    "latency p95, seconds": lambda outcome: outcome.latency(0.95),
     "bodies that ran": lambda outcome: outcome.loads,
 }
 
 
-def check(
-    *, rounds: int = ROUNDS, progress: Callable[[str], None], costs: Costs | None = None
-) -> Iterator[Compared]:
-    """Run each load so often, really and in the model, and yield what is compared.
+def rehearse(
+    loads: Sequence[str], *, rounds: int = ROUNDS, progress: Callable[[str], None]
+) -> Iterator[Runs]:
+    """Measure the costs, run each load so often, and yield what came of it.
 
     The environments are warm: a round that is not counted comes first.
     """
-    costs = costs or calibrate()
+    costs = calibrate()
     progress(f"calibrated: {costs}")
-    real: dict[str, list[Outcome]] = {name: [] for name in LOADS}
+    machine = f"{costs.cores} cores, Python {platform.python_version()}"
+    real: dict[str, list[Mapping[str, float]]] = {name: [] for name in loads}
     with rehearsing(POLICY) as stack:
         stack.run(list(Load(jobs=60).messages(0)), name="warm-up")
         for number in range(rounds):
-            for position, (name, load) in enumerate(LOADS.items()):
-                messages = list(load.messages(number))
-                outcome, _ = stack.run(messages, name=f"r{number}-{position}")
-                real[name].append(outcome)
+            for position, name in enumerate(loads):
+                messages = list(LOADS[name].messages(number))
+                outcome = stack.run(messages, name=f"r{number}-{position}").outcome
+                real[name].append({figure: of(outcome) for figure, of in FIGURES.items()})
                 progress(f"round {number + 1} of {rounds}, {name}: {outcome.seconds:.1f} s")
-    for name, load in LOADS.items():
-        model = [
-            Fleet(costs, POLICY, seed=number, warm=POLICY.concurrency).run(load.messages(number))
-            for number in range(rounds)
-        ]
-        for figure, of in FIGURES.items():
-            yield Compared(
-                load=name,
-                figure=figure,
-                real=statistics.median(map(of, real[name])),
-                predicted=statistics.median(map(of, model)),
-            )
+    for name, figures in real.items():
+        yield Runs(load=name, machine=machine, costs=costs, figures=figures)
+
+
+def compare(
+    runs: Runs, *, fleet: type[Fleet] = Fleet, chances: int = CHANCES
+) -> Iterator[Compared]:
+    """Run the model with the same messages and yield what is compared."""
+    predicted = [
+        fleet(runs.costs, POLICY, seed=chance, warm=POLICY.concurrency).run(
+            LOADS[runs.load].messages(number)
+        )
+        for number in range(len(runs.figures))
+        for chance in range(chances)
+    ]
+    for figure, of in FIGURES.items():
+        yield Compared(
+            load=runs.load,
+            figure=figure,
+            real=statistics.median(one[figure] for one in runs.figures),
+            predicted=statistics.median(map(of, predicted)),
+        )

@@ -20,25 +20,34 @@ class Costs:
     """Seconds of whatever is busy, per occasion.
 
     Attributes:
-        poll: Of the poller and the queue around one invocation: receive, hand over, delete.
+        poll: Of the poller and the queue before an invocation: receive and hand over.
         poll_record: The same, for each record more.
+        look: How long a poll that waits may not see what has arrived. The queue server of this
+            machine looks again in steps of so long; SQS answers a long poll at once: 0.
+        queue_call: Of one more call to the queue, for ten messages at most: a delete, a send.
         batch: Of the worker per invocation, whatever its size.
         answered_record: Of the worker per record that finds its answer.
-        run_record: Of the worker per record whose body runs, the body itself left out; the durable
-            write is in it.
-        deferred_record: Of the worker per record that is sent back as a delayed copy.
+        run_record: Of the worker per record whose body runs, body and write left out.
+        flush: Of worker, table and cache each time that outcomes are recorded and finished.
+        write: The same, for each outcome.
+        write_wait: Seconds for which each round of eight writes waits while nobody is busy.
         start: From the start of an environment to its first claim.
         round_trip: Of the way to the cache and back, without the cache's own time.
         claim, finish: Of the shard, per record.
-        cores: Processor cores that all of it shares; None: each container has its own.
+        cores: Processor cores that all of it shares, the senders too; None: each container has
+            its own.
     """
 
     poll: float
     poll_record: float
+    look: float
+    queue_call: float
     batch: float
     answered_record: float
     run_record: float
-    deferred_record: float
+    flush: float
+    write: float
+    write_wait: float
     start: float
     round_trip: float
     claim: float
@@ -68,6 +77,10 @@ class Policy:
     death_rate: float = 0.0
     flush_at: float | None = None
     leases: bool = True
+
+
+SENT_TOGETHER: Final = 10
+"""Messages of one send, one receive, one delete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +122,8 @@ class Load:
         at = 0.0
         sent: list[Asked] = []
         for number in range(self.jobs):
-            if self.per_second is not None and number % _SENT_TOGETHER == 0:
-                at += chance.gammavariate(_SENT_TOGETHER, 1 / self.per_second)
+            if self.per_second is not None and number % SENT_TOGETHER == 0:
+                at += chance.gammavariate(SENT_TOGETHER, 1 / self.per_second)
             if sent and chance.random() < self.repeated:
                 earlier = sent[chance.randrange(max(0, len(sent) - _RECENT), len(sent))]
                 yield Asked(at, earlier.id, earlier.key, earlier.seconds)
@@ -125,7 +138,6 @@ class Load:
             yield asked
 
 
-_SENT_TOGETHER: Final = 10
 _RECENT: Final = 10_000
 """A repeated message repeats one of so many before it."""
 

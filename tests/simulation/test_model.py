@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.simulation.cache import Cache
 from tests.simulation.inputs import Asked, Costs, Load, Policy
 from tests.simulation.model import Fleet
 from tests.simulation.servers import Servers
+from tests.simulation.world import World
 
 if TYPE_CHECKING:
     from tests.simulation.outcome import Outcome
@@ -18,10 +20,14 @@ if TYPE_CHECKING:
 FREE = Costs(
     poll=0.0,
     poll_record=0.0,
+    look=0.0,
+    queue_call=0.0,
     batch=0.0,
     answered_record=0.0,
     run_record=0.0,
-    deferred_record=0.0,
+    flush=0.0,
+    write=0.0,
+    write_wait=0.0,
     start=0.0,
     round_trip=0.0,
     claim=0.0,
@@ -86,6 +92,17 @@ def test_the_dead_come_back_when_their_visibility_ends() -> None:
     assert max(outcome.latencies) > 30.0
 
 
+def test_a_job_that_was_recorded_before_its_container_died_is_not_run_again() -> None:
+    messages = [Asked(0.0, number, -number - 1, 0.5) for number in range(10)]
+    policy = Policy(concurrency=1, first_pollers=1, death_rate=0.15, visibility_seconds=30.0)
+
+    outcomes = [Fleet(FREE, policy, seed=seed).run(messages) for seed in range(20)]
+
+    assert any(outcome.deaths for outcome in outcomes)
+    assert all(outcome.loads == 10 for outcome in outcomes)
+    assert all(outcome.receives[1] == 0 for outcome in outcomes if outcome.deaths)
+
+
 def test_without_leases_a_key_is_computed_by_everybody_who_finds_nothing() -> None:
     same = [Asked(0.0, number, 7, 1.0) for number in range(20)]
     policy = Policy(batch_size=1, concurrency=10, first_pollers=10)
@@ -102,9 +119,52 @@ def test_who_finds_a_key_busy_stays_away_for_as_long_as_its_holder_needs() -> No
 
     outcome = run(same, policy)
 
-    # A lease that is renewed has two to three thirds left; the delay is jittered by a quarter.
+    # Nothing of the lease is over yet; the delay is jittered by a quarter, in whole seconds.
     assert outcome.deferrals == 1
-    assert 6.0 <= max(outcome.latencies) <= 13.0
+    assert 10.0 <= max(outcome.latencies) <= 13.0
+
+
+def test_of_a_lease_that_is_renewed_two_thirds_are_left_at_least() -> None:
+    world = World(FREE, Policy(lease_seconds=9.0), seed=1)
+    cache = Cache(world)
+
+    taken = cache.acquire(7, mean_run=0.0)
+    left = []
+    for second in range(1, 200):
+        world.env.run(second)
+        left.append(cache.acquire(7, mean_run=0.0) or 0.0)
+
+    assert taken is None
+    assert left[:2] == [8.0, 7.0]
+    assert 6.0 <= min(left) <= 6.5
+    assert 8.5 <= max(left) <= 9.0
+
+
+def test_a_message_is_gone_when_its_batch_is_but_its_result_is_there_before() -> None:
+    outcome = run(apart(10, 0.5), Policy(concurrency=1, first_pollers=1))
+
+    assert outcome.latencies == pytest.approx([5.0] * 10)
+    assert outcome.waits == pytest.approx([0.5 * number for number in range(1, 11)])
+
+
+def test_what_has_ended_is_recorded_beside_a_body_that_runs_on() -> None:
+    short_and_long = [Asked(0.0, 1, -1, 0.1), Asked(0.0, 2, -2, 3.0)]
+    costs = replace(FREE, write_wait=0.05)
+
+    outcome = run(short_and_long, Policy(concurrency=1, first_pollers=1), costs)
+
+    assert outcome.waits == pytest.approx([0.3, 3.15])
+
+
+def test_a_poll_that_looks_in_steps_sees_a_message_half_a_step_late_on_average() -> None:
+    messages = [Asked(number * 1.0173, number, -number - 1, 0.01) for number in range(500)]
+    policy = Policy(batch_size=1, concurrency=1, first_pollers=1)
+
+    at_once = run(messages, policy)
+    in_steps = run(messages, policy, replace(FREE, look=0.1))
+
+    assert sum(at_once.latencies) / 500 == pytest.approx(0.01)
+    assert sum(in_steps.latencies) / 500 == pytest.approx(0.06, rel=0.05)
 
 
 def test_after_a_flush_each_key_is_computed_once_more() -> None:
@@ -114,6 +174,17 @@ def test_after_a_flush_each_key_is_computed_once_more() -> None:
     outcome = run([*first, *later], Policy(flush_at=30.0))
 
     assert outcome.loads == 10
+
+
+def test_a_value_that_was_served_before_a_flush_does_not_come_back_after_it() -> None:
+    computed = [Asked(0.0, 1, 7, 0.1)]
+    # Served at 29, at the end of a batch whose first body lasts until 32.
+    around = [Asked(29.0, 2, -2, 3.0), Asked(29.0, 3, 7, 0.1)]
+    later = [Asked(40.0, 4, 7, 0.1)]
+
+    outcome = run([*computed, *around, *later], Policy(flush_at=30.0, concurrency=1))
+
+    assert outcome.bodies[7] == 2
 
 
 def test_a_shard_that_is_asked_for_more_than_it_can_do_is_what_all_wait_for() -> None:
