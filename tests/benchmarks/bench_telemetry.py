@@ -64,7 +64,7 @@ def telemetry_per_record() -> Iterator[Row]:
 def _told_of(kind: Kind, size: int) -> Told:
     """Return the events that a worker tells of a batch, as what they are made of."""
     warm.reset()
-    heard: list[Event] = []
+    heard: list[Any] = []  # Any: events, each a dataclass
     worker = Worker("bench", hooks=[heard.append])
 
     @worker.job("square", key="{payload[n]}", ttl_seconds=60)

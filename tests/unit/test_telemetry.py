@@ -13,7 +13,7 @@ from sekali.telemetry.hooks import Hooks
 EVENTS = [
     item
     for item in vars(events).values()
-    if isinstance(item, type) and issubclass(item, events.Event)
+    if isinstance(item, type) and issubclass(item, events.Event) and item is not events.Event
 ]
 
 

@@ -7,8 +7,10 @@ complete.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal
+
+from sekali.light_dataclass import dataclass
 
 Outcome = Literal["D", "S", "X", "T", "W", "U"]
 """Own body's result, settled with another's, failed for good, try again, given back after and

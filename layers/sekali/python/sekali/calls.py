@@ -9,11 +9,11 @@ takes two microseconds more to make, a twentieth of a hit in the shared tier.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, TypeVar, get_args
 
 from sekali.errors import KeyInvalid, SettingInvalid
 from sekali.lifetimes import Lifetime
+from sekali.light_dataclass import dataclass
 from sekali.local import PLAIN_PREFIX
 from sekali.packing import PLAIN, Packing
 

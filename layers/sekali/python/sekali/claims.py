@@ -22,7 +22,7 @@ successor does; what it stores does not count.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -54,6 +54,7 @@ from sekali.answers import (
     new_token,
 )
 from sekali.clock import Clock, SystemClock
+from sekali.light_dataclass import dataclass
 from sekali.scripts import CLAIM, EPOCH, FINISH, INVALIDATE, RENEW, Command
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ import json
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from sekali.errors import MessageInvalid
+from sekali.light_dataclass import dataclass
 
 VERSION: Final = 1
 MAX_ID_CHARS: Final = 512

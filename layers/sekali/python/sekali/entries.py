@@ -15,8 +15,9 @@ second chance (CLOCK) kept 38 % of hits under scans where this keeps 46 % and pl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from sekali.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -6,11 +6,12 @@ it, and nothing is kept.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from sekali import codec
 from sekali.errors import SharedUnavailable, ValueUnreadable
+from sekali.light_dataclass import dataclass
 from sekali.scripts import Command
 from sekali.steps import Flush
 

@@ -10,12 +10,12 @@ container that thaws would else offer one that is over.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
 from sekali.clock import age_seconds, now
+from sekali.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,9 +14,9 @@ only while each is the current one.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from sekali.light_dataclass import dataclass
 from sekali.scripts import EPOCH, LOG_APPEND, LOG_END, Command
 
 if TYPE_CHECKING:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from sekali.light_dataclass import dataclass
 from sekali.message import attribute_text
 from sekali.telemetry.trace_context import TRACEPARENT
 

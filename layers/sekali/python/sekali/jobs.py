@@ -11,10 +11,11 @@ import json
 import re
 import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from sekali.errors import MessageInvalid, PermanentError, SettingInvalid
+from sekali.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from sekali.answers import Terms

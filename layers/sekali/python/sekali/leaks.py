@@ -13,11 +13,11 @@ lease, so that the holder, should it still run, is superseded, and a newer one i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from sekali.errors import SharedUnavailable
+from sekali.light_dataclass import dataclass
 from sekali.scripts import NOTE_RUNS, REVOKE, Command
 
 if TYPE_CHECKING:

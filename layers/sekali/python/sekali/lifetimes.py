@@ -19,11 +19,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final, Generic, TypeVar
 
 from sekali.errors import SettingInvalid
+from sekali.light_dataclass import dataclass
 
 T = TypeVar("T")
 

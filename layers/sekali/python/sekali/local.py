@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass
 from enum import Enum
 from threading import Lock
 from types import MappingProxyType
@@ -40,6 +39,7 @@ from sekali.clock import Clock, Moment, now
 from sekali.entries import Entry, Seen, Sieve, Window
 from sekali.errors import ResultUnencodable, ValueUnreadable
 from sekali.keys import CACHE_NAME
+from sekali.light_dataclass import dataclass
 from sekali.telemetry.events import Hook, LocalFlushed
 
 if TYPE_CHECKING:

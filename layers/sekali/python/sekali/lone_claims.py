@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import logging
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sekali.answers import (
@@ -40,6 +40,7 @@ from sekali.answers import (
 from sekali.errors import LeaseLost, SharedUnavailable
 from sekali.invocation import CURRENT
 from sekali.lease_events import tell_claim, tell_end
+from sekali.light_dataclass import dataclass
 from sekali.telemetry import events
 
 if TYPE_CHECKING:

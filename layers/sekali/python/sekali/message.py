@@ -15,7 +15,7 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import overload
 
 from sekali.bodies import as_mapping, parse, to_json
@@ -37,6 +37,7 @@ from sekali.contract import (
     read_text,
 )
 from sekali.errors import MessageInvalid
+from sekali.light_dataclass import dataclass
 from sekali.offloaded import OffloadedPayload, PayloadSource
 from sekali.telemetry.trace_context import TRACEPARENT
 from sekali.wrappings import Inner, Unwrap, Wrapping, rewrapped, unwrapped

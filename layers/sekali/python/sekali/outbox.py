@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from sekali.light_dataclass import dataclass
 from sekali.outgoing import MAX_ENTRIES, batches, entry
 from sekali.telemetry.trace_context import xray_header_of
 

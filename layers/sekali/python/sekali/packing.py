@@ -16,11 +16,12 @@ a small damaged value cannot fill the memory.
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Protocol
 
 from sekali import codec as exact
 from sekali.errors import ResultUnencodable, ValueTooLarge, ValueUnreadable
+from sekali.light_dataclass import dataclass
 
 COMPRESS_ABOVE_BYTES: Final = 4_096
 MOST_VALUE_BYTES: Final = 1_048_576

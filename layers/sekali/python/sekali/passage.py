@@ -14,7 +14,7 @@ tags are still those from before the load, and only if nothing was dropped here 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sekali import codec
@@ -24,6 +24,7 @@ from sekali.clock import Moment, now
 from sekali.errors import ResultUnencodable, ValueTooLarge, ValueUnreadable
 from sekali.keys import CACHE_NAME
 from sekali.lifetimes import Lifetime, Loaded, fresh_seconds
+from sekali.light_dataclass import dataclass
 from sekali.telemetry import events
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import random
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from sekali.light_dataclass import dataclass
 from sekali.outgoing import MAX_MESSAGE_BYTES, Outgoing, batches, entry
 from sekali.telemetry.sent_traces import origin_of
 from sekali.telemetry.trace_context import TRACEPARENT, TRACESTATE

@@ -8,11 +8,12 @@ the variable, the rule and the value in the error.
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, field, fields
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from sekali.bounds import CACHE_URL, CacheUrl, Choice, Flag, Number, Text, Whole
 from sekali.errors import PartialBatchOff, SettingInvalid
+from sekali.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

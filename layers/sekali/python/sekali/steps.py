@@ -7,13 +7,13 @@ thrown the error. Who does the steps is no concern of it (see `driving`).
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sekali.calls import Call, ChosenMark, Old, Result, Tiers
 from sekali.errors import LoadTimeout, SharedUnavailable
 from sekali.keys import CACHE_NAME
 from sekali.lifetimes import Loaded
+from sekali.light_dataclass import dataclass
 from sekali.telemetry import events
 
 if TYPE_CHECKING:

@@ -21,10 +21,11 @@ from __future__ import annotations
 import hashlib
 import math
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from sekali.errors import KeyInvalid, ResultTooLarge, StoreUnavailable
+from sekali.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

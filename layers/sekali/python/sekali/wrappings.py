@@ -22,11 +22,12 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from sekali.bodies import NOT_XML, as_mapping, parse
 from sekali.errors import MessageInvalid, SettingInvalid
+from sekali.light_dataclass import dataclass
 
 Wrapping = Literal["sns", "eventbridge", "s3"]
 Routes = bool | Mapping[str, str]

@@ -9,13 +9,15 @@ a payload or a result. All times are float seconds.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from sekali.light_dataclass import dataclass
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
 class Event:
     """Stand above every event."""
+
+    __slots__ = ()
 
 
 Hook: TypeAlias = Callable[[Event], None]

@@ -6,9 +6,9 @@ the list that docs/telemetry.md, the dashboards and the alarms are compared with
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from sekali.light_dataclass import dataclass
 from sekali.telemetry import events
 
 if TYPE_CHECKING:

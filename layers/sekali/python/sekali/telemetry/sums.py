@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from sekali.light_dataclass import dataclass
 from sekali.telemetry.measures import METRICS, MILLISECONDS
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ A header that cannot be read is no error of a job: whoever asks gets None, and t
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from sekali.light_dataclass import dataclass
 
 TRACEPARENT = "traceparent"
 """Name of the message attribute that carries W3C's form."""
