@@ -36,6 +36,7 @@ from sekali.leaks import Leaks
 from sekali.local import Local
 from sekali.locks import Locksmith
 from sekali.loops import BackgroundLoop
+from sekali.opening import Opening, begin
 from sekali.outbox import Outbox
 from sekali.payload_bucket import Payloads
 from sekali.pulse import Pulse
@@ -320,7 +321,11 @@ def owner_name(request_id: str) -> str:
 
 
 _lock = threading.Lock()
-_state: dict[str, Container | int | None] = {"container": None, "pid": None}
+_state: dict[str, Container | Opening | int | None] = {
+    "container": None,
+    "pid": None,
+    "opening": None,
+}
 
 
 def container(observe: Callable[[Settings], Sequence[Hook]] | None = None) -> Container:
@@ -337,11 +342,21 @@ def container(observe: Callable[[Settings], Sequence[Hook]] | None = None) -> Co
         found = _state["container"]
         if not isinstance(found, Container) or _state["pid"] != os.getpid():
             settings = Settings.from_env(os.environ)
-            found = Container(settings, emit=Hooks(), spans=chosen_spans(settings))
+            opening = _state["opening"]
+            connect = opening.connect(settings) if isinstance(opening, Opening) else None
+            spans = chosen_spans(settings)
+            found = Container(settings, emit=Hooks(), spans=spans, connect=connect)
             _state["container"], _state["pid"] = found, os.getpid()
         if observe is not None and isinstance(found.emit, Hooks) and not found.emit:
             found.emit.add(*observe(found.settings))
         return found
+
+
+def prepare() -> None:
+    """Begin to connect, where Lambda starts this environment for an event that waits already."""
+    with _lock:
+        if _state["container"] is None and _state["opening"] is None:
+            _state["opening"] = begin()
 
 
 @contextmanager
@@ -366,14 +381,17 @@ def reset() -> None:
         found = _state["container"]
         if isinstance(found, Container) and _state["pid"] == os.getpid():
             found.close()
-        _state["container"] = _state["pid"] = None
+        opening = _state["opening"]
+        if isinstance(opening, Opening) and _state["pid"] in {None, os.getpid()}:
+            opening.close()
+        _state.update(container=None, pid=None, opening=None)
 
 
 def _forget_parent() -> None:
     """Start afresh in a forked process; the lock may be held by a thread that is not there."""
     global _lock  # noqa: PLW0603  a lock cannot be taken over, only replaced
     _lock = threading.Lock()
-    _state["container"] = _state["pid"] = None
+    _state.update(container=None, pid=None, opening=None)
 
 
 def _follow_snapshots() -> None:

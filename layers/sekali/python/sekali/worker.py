@@ -98,6 +98,7 @@ class Worker:
             run_body, data_keyword_argument="running", persistence_store=PreparedLayer()
         )
         self._lock = threading.Lock()
+        warm.prepare()
 
     def job(
         self,
