@@ -14,6 +14,7 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 
 from sekali import Worker, warm
+from sekali.link import Link
 from tests.benchmarks.hand_made import HandMade
 from tests.benchmarks.loads import Context, Load
 from tests.benchmarks.table import TABLE as TABLE_NAME
@@ -139,19 +140,28 @@ def added_latency(seconds: float) -> Iterator[None]:
 
     A pipeline is one write, and so is a single command.
     """
-    sending = redis.connection.AbstractConnection.send_packed_command
+    with ExitStack() as exits:
+        for owner, name in (
+            (redis.connection.AbstractConnection, "send_packed_command"),
+            (Link, "send"),  # our own way to the socket, past redis-py's
+        ):
+            exits.enter_context(_waiting_behind(owner, name, seconds))
+        yield
 
-    def send(*arguments: Any, **named: Any) -> None:  # Any: whatever redis-py hands over
-        sending(*arguments, **named)  # type: ignore[no-untyped-call]  # redis-py left it untyped
+
+@contextmanager
+def _waiting_behind(owner: type, name: str, seconds: float) -> Iterator[None]:
+    sending = getattr(owner, name)
+
+    def send(*arguments: Any, **named: Any) -> None:  # Any: whatever is sent
+        sending(*arguments, **named)
         time.sleep(seconds)
 
-    redis.connection.AbstractConnection.send_packed_command = send  # type: ignore[method-assign]
+    setattr(owner, name, send)
     try:
         yield
     finally:
-        redis.connection.AbstractConnection.send_packed_command = (  # type: ignore[method-assign]
-            sending
-        )
+        setattr(owner, name, sending)
 
 
 @contextmanager

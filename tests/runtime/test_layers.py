@@ -75,8 +75,8 @@ def test_a_package_that_a_layer_lacks_is_an_import_that_fails(
 def test_a_package_that_is_imported_late_is_missed_at_its_first_use(
     start_environment: Start, reports_function: Function, tmp_path: Path
 ) -> None:
-    """The Redis client is imported when it is first needed: INIT cannot tell."""
-    environment = start_environment(without(reports_function, "redis", folder=tmp_path))
+    """What speaks to the cache is imported when it is first needed: INIT cannot tell."""
+    environment = start_environment(without(reports_function, "*redis", folder=tmp_path))
     environment.init()
     record = {
         "messageId": "one",
