@@ -50,7 +50,11 @@ def main() -> int:
 
     _show(rows)
     if arguments.json is not None:
-        report = {"machine": _machine(), "rows": [row.as_json() for row in rows]}
+        report = {
+            "machine": _machine(),
+            "rows": [row.as_json() for row in rows],
+            "details": [row.details() for row in rows],
+        }
         arguments.json.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
     if arguments.write_docs:
         write_into(DOCS, sections, machine=_machine())

@@ -1,146 +1,191 @@
-"""Measure a cold start: processes that import, build the worker, and take their first job.
+"""Measure a cold start under the genuine Lambda runtime client, and take it apart.
 
-Both sides run in fresh processes in turns, without tracing. INIT is what happens before the first
-event: imports and the build of the worker. The whole is from the start of the process to the first
-finished job, less the job's own time, which is nothing here. Neither side writes a table.
+Both functions run in turns as they are deployed (see `cold_starts`), without tracing. The whole is
+from the start of the process to the answer of its first job, whose own time is nothing. INIT, in
+it, is up to the moment at which the runtime client asks for work; what a function without any
+import takes is told apart, because nobody can save it. Neither side writes a table.
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from infra import vendor
+from infra.platforms import aws_platform
+from tests.benchmarks.cold_starts import LIBRARY, by_package, functions
 from tests.benchmarks.harness import Row, Sample, benchmark, interleaved
-from tests.benchmarks.loads import Load
 from tests.conftest import started_valkey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
-ROOT: Final = Path(__file__).parents[2]
-ROUNDS: Final = 7
+    from tests.benchmarks.cold_starts import Functions, Import, Start
+
+OURS: Final = "cold_sekali"
+THEIRS: Final = "cold_by_hand"
+NOTHING: Final = "cold_nothing"
+PEER: Final = "made by hand"
+ROUNDS: Final = 11
+UNCOMPILED_ROUNDS: Final = 3
+DEAREST: Final = 6
+NOTICEABLE_MS: Final = 1.0
 MEBIBYTE: Final = 1024 * 1024
 MOST_MEBIBYTES: Final = 40
-
-_OURS: Final = """
-from sekali import Worker
-worker = Worker("bench", hooks=[])
-
-@worker.job("square", key="{payload[n]}", ttl_seconds=60)
-def square(job):
-    return {"n": job.payload["n"], "answer": 42}
-
-handler = worker.handler
-"""
-_THEIRS: Final = """
-import os
-from tests.benchmarks.hand_made import HandMade
-handler = HandMade(os.environ["SEKALI_CACHE_URL"], lambda payload: {"n": payload["n"]}).handler
-"""
-_PROGRAM: Final = """
-import time
-began = time.perf_counter()
-{module}
-ready = time.perf_counter()
-import json, os, resource, sys
-from tests.benchmarks.loads import Context
-assert handler(json.loads(os.environ["EVENT"]), Context()) == {{"batchItemFailures": []}}
-done = time.perf_counter()
-print(json.dumps({{
-    "init": ready - began,
-    "first": done - ready,
-    "modules": len(sys.modules),
-    "kibibytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
-}}))
-"""
+RATIO: Final = 0.7
 
 
 @benchmark("cold start")
 def cold_start() -> Iterator[Row]:
-    with started_valkey() as server:
-        url = f"redis://127.0.0.1:{server.port}"
-        ours, theirs = _Starts(_OURS, url, "ours"), _Starts(_THEIRS, url, "theirs")
-        whole = interleaved([ours.start, theirs.start], rounds=ROUNDS)
-    peer = "made by hand"
-    yield _milliseconds("INIT", ours.of("init"), theirs.of("init"), at_most=0.7)
-    yield _milliseconds("process start to first finished job", *whole, at_most=0.7)
-    yield Row(
-        "memory after the first job",
-        ours.of("kibibytes").times(1 / 1024),
-        "MiB",
-        peer=peer,
-        peer_value=theirs.of("kibibytes").times(1 / 1024),
+    with started_valkey() as server, functions(server.port) as made:
+        timed = _started(made, ROUNDS)
+        yield from _times(timed)
+        yield from _memory(timed)
+        yield from _imports(made)
+        yield from _weights(made)
+        made.without_bytecode()
+        bare = _started(made, UNCOMPILED_ROUNDS)
+    yield _beside(
+        "process start to first finished job, layers without bytecode",
+        bare,
+        lambda one: one.whole_ms,
+    )
+
+
+def _started(made: Functions, rounds: int) -> dict[str, list[Start]]:
+    """Start each function in turns; the first of each, which warms the disk up, does not count."""
+    starts: dict[str, list[Start]] = {name: [] for name in (OURS, THEIRS, NOTHING)}
+
+    def contestant(name: str) -> Callable[[], None]:
+        return lambda: starts[name].append(made.start(f"{name}.handler"))
+
+    interleaved([contestant(name) for name in starts], rounds=rounds)
+    return {name: ones[1:] for name, ones in starts.items()}
+
+
+def _sample(starts: Sequence[Start], what: Callable[[Start], float]) -> Sample:
+    return Sample(tuple(what(one) for one in starts))
+
+
+def _beside(
+    name: str,
+    starts: dict[str, list[Start]],
+    what: Callable[[Start], float],
+    *,
+    unit: str = "ms",
+    ratio_at_most: float | None = None,
+) -> Row:
+    ours, theirs = _sample(starts[OURS], what), _sample(starts[THEIRS], what)
+    return Row(name, ours, unit, peer=PEER, peer_value=theirs, ratio_at_most=ratio_at_most)
+
+
+def _times(starts: dict[str, list[Start]]) -> Iterator[Row]:
+    floor = _sample(starts[NOTHING], lambda one: one.init_ms).median
+    yield _beside(
+        "INIT: import and build of the worker",
+        starts,
+        lambda one: one.init_ms - floor,
+        ratio_at_most=RATIO,
+    )
+    yield _beside(
+        "process start to first finished job", starts, lambda one: one.whole_ms, ratio_at_most=RATIO
     )
     yield Row(
-        "modules imported after the first job",
-        ours.of("modules"),
-        "modules",
-        peer=peer,
-        peer_value=theirs.of("modules"),
+        "a function that imports nothing: interpreter and runtime client",
+        _sample(starts[NOTHING], lambda one: one.whole_ms),
+        "ms",
     )
+    yield _beside("first job, INIT being over", starts, lambda one: one.whole_ms - one.init_ms)
+
+
+def _memory(starts: dict[str, list[Start]]) -> Iterator[Row]:
+    for at, moment in enumerate(("INIT", "the first job")):
+        yield _beside(
+            f"resident memory after {moment}",
+            starts,
+            lambda one, at=at: one.resident_mib[at],  # type: ignore[misc]  # bound to this turn
+            unit="MiB",
+        )
+
+
+def _imports(made: Functions) -> Iterator[Row]:
+    """Tell where the time of the imports goes; Python measures it, which takes time itself."""
+    ours, theirs = (
+        made.start(f"{name}.handler", PYTHONPROFILEIMPORTTIME="1") for name in (OURS, THEIRS)
+    )
+    for at, moment in enumerate(("INIT", "the first job")):
+        mine, peers = by_package(ours.imports[at]), by_package(theirs.imports[at])
+        for package in sorted(mine | peers, key=lambda one: -max(mine[one], peers[one])):
+            if max(mine[package], peers[package]) >= NOTICEABLE_MS:
+                yield Row(
+                    f"imports by {moment}: {package}",
+                    Sample.exactly(mine[package]),
+                    "ms",
+                    peer=PEER,
+                    peer_value=Sample.exactly(peers[package]),
+                )
+    yield from _dearest("dearest by itself", ours.imports[0], lambda one: one.own)
+    yield from _dearest(
+        "dearest with what it imports first", ours.imports[0], lambda one: one.whole
+    )
+
+
+def _dearest(
+    name: str, imports: Sequence[Import], cost: Callable[[Import], float]
+) -> Iterator[Row]:
+    for one in sorted(imports, key=cost, reverse=True)[:DEAREST]:
+        yield Row(f"INIT, {name}: {one.name}", Sample.exactly(cost(one)), "ms")
+
+
+def _weights(made: Functions) -> Iterator[Row]:
+    """Tell how many modules there are, and what they take of memory."""
+    told = {name: made.start("cold_told.handler", TOLD=name).told for name in (OURS, THEIRS)}
+    for at, moment in enumerate(("INIT", "the first job")):
+        mine, peers = told[OURS][at], told[THEIRS][at]
+        yield Row(
+            f"modules imported after {moment}",
+            Sample.exactly(mine["modules"]),
+            "modules",
+            peer=PEER,
+            peer_value=Sample.exactly(peers["modules"]),
+        )
+        mine, peers = _mebibytes(mine), _mebibytes(peers)
+        yield Row(
+            f"memory of modules imported by {moment}",
+            Sample.exactly(sum(mine.values())),
+            "MiB",
+            peer=PEER,
+            peer_value=Sample.exactly(sum(peers.values())),
+        )
+    sums: dict[str, float] = {}
+    for name, size in _mebibytes(told[OURS][0]).items():
+        package = name.partition(".")[0]
+        sums[package] = sums.get(package, 0.0) + size
+    for package in sorted(sums, key=lambda one: -sums[one])[:DEAREST]:
+        yield Row(f"INIT, memory of {package}", Sample.exactly(sums[package]), "MiB")
+
+
+def _mebibytes(told: dict[str, Any]) -> dict[str, float]:  # Any: JSON of the handler
+    return {name: size / MEBIBYTE for name, size in told["taken"].items()}
 
 
 @benchmark("layers")
 def layers() -> Iterator[Row]:
     """Add up the library and the third-party packages for AWS, as they are unzipped."""
-    from infra.platforms import aws_platform
-    from infra.vendor import install
-
-    vendored = install(aws_platform())
-    size = _size(vendored) + _size(ROOT / "layers" / "sekali")
+    vendored = vendor.install(aws_platform()) / "python"
+    sizes = {"sekali": vendor.size_bytes(LIBRARY)}
+    for entry in vendored.iterdir():
+        sizes[entry.name] = _size(entry)
     yield Row(
-        "both layers, unzipped", Sample.exactly(size / MEBIBYTE), "MiB", at_most=MOST_MEBIBYTES
+        "both layers, unzipped",
+        Sample.exactly(sum(sizes.values()) / MEBIBYTE),
+        "MiB",
+        at_most=MOST_MEBIBYTES,
     )
+    for name in sorted(sizes, key=lambda one: -sizes[one]):
+        if sizes[name] >= MEBIBYTE / 20:
+            yield Row(f"of it, {name}", Sample.exactly(sizes[name] / MEBIBYTE), "MiB")
 
 
-class _Starts:
-    """Start processes of one kind and keep what they say of themselves."""
-
-    def __init__(self, module: str, cache_url: str, name: str) -> None:
-        self._program = _PROGRAM.format(module=module)
-        self._load = Load("cold", name=name)
-        self._environment = {
-            "PYTHONPATH": f"{ROOT / 'layers' / 'sekali' / 'python'}:{ROOT}",
-            "POWERTOOLS_TRACE_DISABLED": "true",
-            "AWS_DEFAULT_REGION": "eu-west-1",
-            "SEKALI_CACHE_URL": cache_url,
-            "SEKALI_DURABLE_MODE": "redis",
-            "SEKALI_QUEUE_URL": "http://127.0.0.1:1/queue/jobs",
-            "SEKALI_DEAD_LETTER_QUEUE_URL": "http://127.0.0.1:1/queue/dead",
-            "SEKALI_PARTIAL_BATCH": "true",
-        }
-        self.told: list[dict[str, float]] = []
-
-    def start(self) -> None:
-        """Start one and wait for its end."""
-        event = json.dumps(self._load.batch(1))
-        answer = subprocess.run(
-            [sys.executable, "-c", self._program],
-            env=self._environment | {"EVENT": event},
-            check=True,
-            capture_output=True,
-            text=True,
-        )
-        self.told.append(json.loads(answer.stdout.splitlines()[-1]))
-
-    def of(self, what: str) -> Sample:
-        """Return what the processes said, without the first, which warmed the disk up."""
-        return Sample(tuple(one[what] for one in self.told[1:]))
-
-
-def _milliseconds(name: str, ours: Sample, theirs: Sample, *, at_most: float) -> Row:
-    return Row(
-        name,
-        ours.times(1000),
-        "ms",
-        peer="made by hand",
-        peer_value=theirs.times(1000),
-        ratio_at_most=at_most,
-    )
-
-
-def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+def _size(entry: Path) -> int:
+    return vendor.size_bytes(entry) if entry.is_dir() else entry.stat().st_size

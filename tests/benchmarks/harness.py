@@ -103,7 +103,7 @@ class Row:
         return ", ".join(parts)
 
     def as_json(self) -> dict[str, Any]:  # Any: JSON
-        """Return the fields of the report."""
+        """Return the fields of the report: these, and no others."""
         return {
             "name": self.name,
             "value": self.value.median,
@@ -113,6 +113,12 @@ class Row:
             "peer": self.peer or None,
             "peer_value": self.peer_value.median if self.peer_value else None,
             "ratio": self.ratio,
+        }
+
+    def details(self) -> dict[str, Any]:  # Any: JSON
+        """Return what lies behind the row: quartiles, the greatest, and how often it was taken."""
+        return {
+            "name": self.name,
             "spread": self.value.spread,
             "most": self.value.most,
             "peer_spread": self.peer_value.spread if self.peer_value else None,

@@ -37,6 +37,27 @@ def test_the_table_shows_median_quartiles_and_ratio() -> None:
     assert row.as_json()["ratio"] == 2 / 6
 
 
+def test_report_has_these_fields_for_every_row() -> None:
+    plain = Row("a", Sample((1.0, 2.0, 3.0)), "µs")
+    beside = Row(
+        "b", Sample.exactly(3.0), "ms", peer="p", peer_value=Sample.exactly(6.0), at_most=4
+    )
+
+    assert plain.as_json() == {
+        "name": "a",
+        "value": 2.0,
+        "unit": "µs",
+        "budget": None,
+        "within": None,
+        "peer": None,
+        "peer_value": None,
+        "ratio": None,
+    }
+    assert list(beside.as_json()) == list(plain.as_json())
+    assert list(beside.as_json().values()) == ["b", 3.0, "ms", "≤ 4 ms", True, "p", 6.0, 0.5]
+    assert plain.details()["spread"] == (1.5, 2.5)
+
+
 def test_contestants_take_turns_and_each_begins_as_often_as_another() -> None:
     order: list[str] = []
 

@@ -1,6 +1,6 @@
 """Keep what a warm container keeps between invocations: the only mutable module state.
 
-    INIT        nothing is connected, no setting is read
+    INIT        no container yet; where an event waits, a connection is begun (see `opening`)
     first call  settings are parsed once; doors to cache, table and queue are made, not yet opened
     later       the same container is handed out, with its local tier, its place in the invalidation
                 log, its memory of finished ids and its measured run times
