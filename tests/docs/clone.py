@@ -27,7 +27,8 @@ def make_clone(folder: Path) -> Path:
         else:
             shutil.copy(source, folder)
     (folder / "tests").mkdir()
-    shutil.copy(ROOT / "tests" / "conftest.py", folder / "tests")
+    for name in ("conftest.py", "order_of_work.py"):
+        shutil.copy(ROOT / "tests" / name, folder / "tests")
     for path in folder.rglob("*"):
         os.utime(path, (_LONG_AGO, _LONG_AGO))
     (folder / ".cache").mkdir()
