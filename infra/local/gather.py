@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 _PER_CALL: Final = 10
 _INTERRUPTED: Final = frozenset({"died", "timed_out"})
 # What the functions say about each record, and where its answer came from.
-_SETTLED: Final = "record settled"
+SETTLED: Final = "record settled"
 _FROM_LOCAL: Final = frozenset({"local", "local_record"})
 _FROM_SHARED: Final = frozenset({"shared", "record", "followed"})
-_COMPUTED: Final = "body"
+COMPUTED: Final = "body"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +128,7 @@ def _measures(stack: LocalStack, run: Run) -> Measures:
     sources = [
         record.fields.get("source")
         for record in stack.logs.records()
-        if record.fields.get("message") == _SETTLED
+        if record.fields.get("message") == SETTLED
     ]
     total = stack.logs.total
     return Measures(
@@ -137,7 +137,7 @@ def _measures(stack: LocalStack, run: Run) -> Measures:
         warm_round_trips=[o.round_trips for o in ended if o.request_id not in computing],
         local_hits=int(total("CacheLocalHits")) + sum(s in _FROM_LOCAL for s in sources),
         shared_hits=int(total("CacheSharedHits")) + sum(s in _FROM_SHARED for s in sources),
-        misses=int(total("CacheLoads") + total("CacheMisses")) + sources.count(_COMPUTED),
+        misses=int(total("CacheLoads") + total("CacheMisses")) + sources.count(COMPUTED),
         takeovers=int(total("LeasesTakenOver")),
         sent_at=run.sent_at,
     )

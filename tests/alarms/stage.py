@@ -21,6 +21,8 @@ from infra.local import demo, flights
 from infra.local.cloudwatch.alarm_state import ALARM, OK
 from infra.local.cloudwatch.names import metric
 from infra.local.cloudwatch.pace import Pace
+from infra.local.evidence import execution_of
+from infra.local.gather import COMPUTED, SETTLED
 from infra.local.stack import LocalStack
 from infra.local.synthesis import CONTEXT, synthesize
 from infra.local.valkey import NODE_BYTES
@@ -32,10 +34,15 @@ if TYPE_CHECKING:
 
     from infra.local.cloudwatch.alarm_state import State
     from infra.local.environment import Environment
+    from infra.local.logs import LogRecord
     from infra.local.template import Function, Queue
 
-WITHIN_SECONDS: Final = 150.0
+# The oldest message is too old after two minutes.
+WITHIN_SECONDS: Final = 180.0
 _PUSH_SECONDS: Final = 0.3
+_FOUND_SECONDS: Final = 2.0
+# What a claim says that takes over from a holder which is no more.
+_TOOK_OVER: Final = "which never ended it"
 
 
 class Stage:
@@ -68,6 +75,10 @@ class Stage:
         self._exit = contextlib.ExitStack()
         self._poll = poll
         self._numbers = itertools.count()
+        self._asked: list[dict[str, str]] = []
+        self._bodies: set[str] = set()
+        self._takers: set[str] = set()
+        self._computed: set[str] = set()
         self._prefix = f"{self.stack.template.stack_name}-"
         self.months = dict(
             flights.objects(flights.read_months(demo.FLIGHTS, months=flights.MONTHS[:3]))
@@ -75,6 +86,7 @@ class Stage:
 
     def __enter__(self) -> Self:
         self._exit.enter_context(self.stack)
+        self.stack.logs.listen(self._hear)
         (bucket,) = self.stack.template.buckets.values()
         with self.stack.events.deaf_to_objects():
             for key, content in self.months.items():
@@ -110,12 +122,14 @@ class Stage:
                 "carrier": CARRIERS[at % len(CARRIERS)],
                 "origin": "".join(chr(65 + at // power % 26) for power in (1, 26, 676)),
             }
-            bodies.append(
-                json.dumps(
-                    {"sekali": 1, "id": f"j{one}", "name": "delay-report", "payload": payload}
-                )
-            )
+            if not same:
+                self._asked.append(payload)
+            bodies.append(_body(one, payload))
         self.send(bodies, apart=apart)
+
+    def ask_again(self) -> None:
+        """Ask once more for each key of its own, under another id."""
+        self.send([_body(next(self._numbers), payload) for payload in self._asked])
 
     def send(self, bodies: list[str], *, apart: bool = False) -> None:
         """Send messages as they are."""
@@ -171,37 +185,55 @@ class Stage:
     # What befalls the functions.
 
     def kill(self) -> None:
-        """Kill an environment in the middle of a body."""
-        self.stack.fleets[self.worker].kill_one(when=_at_work, within_seconds=1.0)
+        """Kill an environment as soon as it is in the middle of a body, within two seconds.
 
-    def _find(self, catch: Callable[[Environment], bool]) -> None:
-        """Offer every environment until one is caught, two seconds at most."""
-        deadline = time.monotonic() + 2.0
-        found: list[bool] = []
+        One that took over from a dead one lives: what it has to tell of that it tells at its end.
+        """
+        self.stack.fleets[self.worker].kill_one(when=self._holds, within_seconds=_FOUND_SECONDS)
 
-        def look(environment: Environment) -> bool:
-            found.append(catch(environment))
-            return False
+    @contextlib.contextmanager
+    def frozen_holder(self) -> Iterator[None]:
+        """Let one that holds a lease stand still as long as the block, as a paused machine does.
 
-        while not any(found) and time.monotonic() < deadline:
-            self.stack.fleets[self.worker].kill_one(when=look, within_seconds=0.02)
-
-    def freeze(self, seconds: float) -> None:
-        """Let an environment that is at work stand still for a while, as a paused machine does."""
+        Nobody stands still where nobody begins a body within two seconds.
+        """
         caught: list[int] = []
 
         def catch(environment: Environment) -> bool:
             pid = environment.doors.round_trips.client_pid
-            if not caught and environment.request_id and pid is not None:
+            if not caught and self._holds(environment) and pid is not None:
                 caught.append(pid)
                 os.killpg(pid, signal.SIGSTOP)
-            return bool(caught)
+            # Nobody is to be killed.
+            return False
 
-        self._find(catch)
-        time.sleep(seconds)
-        for pid in caught:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(pid, signal.SIGCONT)
+        deadline = time.monotonic() + _FOUND_SECONDS
+        while not caught and time.monotonic() < deadline:
+            self.stack.fleets[self.worker].kill_one(when=catch, within_seconds=0.02)
+        try:
+            yield
+        finally:
+            for pid in caught:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(pid, signal.SIGCONT)
+
+    def wait_for_a_successor(self, *, within_seconds: float) -> None:
+        """Wait until one more that took over from another has an outcome."""
+        before, deadline = len(self._takers & self._computed), time.monotonic() + within_seconds
+        while len(self._takers & self._computed) == before and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+    def _holds(self, environment: Environment) -> bool:
+        """Tell whether it is in a body, and not one that took over: that has something to tell."""
+        return environment.request_id in self._bodies - self._takers
+
+    def _hear(self, record: LogRecord, _environment: Environment) -> None:
+        if execution_of(record.text, interrupted=False) is not None:
+            self._bodies.add(record.request_id)
+        elif _TOOK_OVER in record.text:
+            self._takers.add(record.request_id)
+        elif record.fields.get("message") == SETTLED and record.fields.get("source") == COMPUTED:
+            self._computed.add(record.request_id)
 
     # What befalls the cache server.
 
@@ -296,5 +328,5 @@ def with_changed_module(
     return dataclasses.replace(function, code=copy)
 
 
-def _at_work(environment: Environment) -> bool:
-    return environment.request_id != ""
+def _body(number: int, payload: dict[str, str]) -> str:
+    return json.dumps({"sekali": 1, "id": f"j{number}", "name": "delay-report", "payload": payload})
