@@ -1,6 +1,7 @@
 // Look at a page with Chromium, and tell what stands on it: look.mjs CHROMIUM PLAN
 //
-// PLAN is JSON: url, picture, width, height, dark, until: {figure, least}, dashboard, full.
+// PLAN is JSON: url, picture, width, height, dark, until: {figure, least}, ringing, dashboard, full.
+// With `ringing` the page is stopped at a moment in which that alarm rings.
 
 import { chromium } from "playwright-core";
 
@@ -48,6 +49,15 @@ try {
   }
   // One more reading, so that every chart shows the same moment.
   await page.waitForTimeout(1_500);
+  const rings = (alarm) => document.querySelector(`[data-alarm="${alarm}"]`)?.firstElementChild.dataset.state === "ALARM";
+  for (let stopped = false; plan.ringing && !stopped; ) {
+    await page.waitForFunction(rings, plan.ringing);
+    await page.click("#pause");
+    // A reading that was under way may still arrive.
+    await page.waitForTimeout(500);
+    stopped = await page.evaluate(rings, plan.ringing);
+    if (!stopped) await page.click("#pause");
+  }
   await page.screenshot({ path: plan.picture, fullPage: plan.full ?? false });
   const seen = await page.evaluate(() => ({
     figures: Object.fromEntries([...document.querySelectorAll("[data-figure]")].map((one) => [one.dataset.figure, Number(one.dataset.value)])),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +31,7 @@ from tests.alarms import scenarios
 from tests.alarms.stage import WITHIN_SECONDS, Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from infra.local.gather import Run
     from infra.local.stack import LocalStack
@@ -41,6 +44,7 @@ FOLDER = Path(__file__).parent
 BIN = Path(sys.executable).parent
 MESSAGES = 500
 CONTENDED = 20
+PUSH_SECONDS = 0.3
 DESK = {"width": 1440, "height": 1000}
 PHONE = {"width": 390, "height": 844}
 
@@ -122,11 +126,30 @@ def test_the_page_shows_what_the_run_was(stage: Stage, page: Page) -> None:
     assert last["stepped"]
 
 
+@contextlib.contextmanager
+def again_and_again(push: Callable[[], None]) -> Iterator[None]:
+    """Trouble the stack beside the block, from its beginning to its end."""
+    over = threading.Event()
+
+    def work() -> None:
+        while not over.wait(PUSH_SECONDS):
+            push()
+
+    with ThreadPoolExecutor(1) as pool:
+        pushing = pool.submit(work)
+        try:
+            yield
+        finally:
+            over.set()
+        pushing.result()
+
+
 def test_a_stampede_is_seen(stage: Stage, page: Page, strikes: list[Strike]) -> None:
-    """Storage is slow, nothing is known any more, and everybody asks the same."""
+    """Storage is slow and everybody asks the same; then nothing is known any more."""
     if not stage.stack.invocations:
         # This test alone: the other one starts to poll.
         stage.stack.start_polling()
+    stampede = f"{stage.stack.template.stack_name}-stampede"
     strikes.append(Strike(name="everybody asks the same", began_at=time.time()))
     scenarios.slow_storage(stage)
 
@@ -136,12 +159,17 @@ def test_a_stampede_is_seen(stage: Stage, page: Page, strikes: list[Strike]) -> 
         assert time.monotonic() < deadline, "nobody had to wait for another"
         scenarios.crowd_one_key(stage)
         time.sleep(0.5)
-    seen = look(page, "stampede")
-    phone = look(page, "phone", **PHONE)
-    dark = look(page, "dark", dark=True)
-    look(page, "phone-whole", full=True, dark=True, **PHONE)
     scenarios.quick_storage(stage)
+    strikes[-1] = replace(strikes[-1], ended_at=time.time())
+    strikes.append(Strike(name="the shared cache forgets", began_at=time.time()))
+    with again_and_again(lambda: scenarios.flush_and_ask(stage)):
+        seen = look(page, "stampede", ringing=stampede)
+        phone = look(page, "phone", ringing=stampede, **PHONE)
+        dark = look(page, "dark", ringing=stampede, dark=True)
+        look(page, "phone-whole", ringing=stampede, full=True, dark=True, **PHONE)
 
+    for found in (seen, phone, dark):
+        assert found["alarms"][stampede] == found["alarms"][f"{stampede}-hit-ratio"] == ALARM
     assert seen["changes"] > 0
     assert phone["charts"] == dark["charts"] == seen["charts"]
     assert seen["ranked"], "contended keys are ranked"
