@@ -1,9 +1,12 @@
 """Lambda's asynchronous invocation: events wait in line, are tried again, and are not lost.
 
 An event whose invocation fails is tried again after a minute and after two (CloudWatch's minutes);
-then it goes to the function's failure destination, with the error beside it.
+then it goes to the function's failure destination, with the error beside it. So does one that finds
+the line full: Lambda gives events up that have waited for six hours, which a line of this machine
+would not live to see, so it is bounded by its length.
 """
 
+import contextlib
 import json
 import queue
 import threading
@@ -17,6 +20,7 @@ from infra.local.template import FailureDestination
 Json = Any  # An event is any JSON.
 
 _WAIT_MINUTES: Final = (1, 2)
+_LONGEST: Final = 1_000
 
 
 class AsyncCalls:
@@ -28,6 +32,7 @@ class AsyncCalls:
         destination: What to do with events that fail; None: forget them.
         send: Sends a body to the queue (ARN) of the destination.
         minute_seconds: How long one of CloudWatch's minutes takes.
+        longest: How many events may wait.
     """
 
     def __init__(
@@ -38,13 +43,14 @@ class AsyncCalls:
         destination: FailureDestination | None,
         send: Callable[[str, str], None],
         minute_seconds: float,
+        longest: int = _LONGEST,
     ) -> None:
         self._name = name
         self._invoke = invoke
         self._destination = destination
         self._send = send
         self._minute_seconds = minute_seconds
-        self._line: queue.SimpleQueue[Json] = queue.SimpleQueue()
+        self._line: queue.Queue[Json] = queue.Queue(longest)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"events of {name}", daemon=True)
 
@@ -53,13 +59,18 @@ class AsyncCalls:
         self._thread.start()
 
     def call(self, event: Json) -> None:
-        """Put an event in line."""
-        self._line.put(event)
+        """Put an event in line, or give it up where the line is full."""
+        try:
+            self._line.put_nowait(event)
+        except queue.Full:
+            self._give_up(event, None, condition="EventAgeExceeded", attempts=0)
 
     def stop(self) -> None:
         """Begin nothing more."""
         self._stopping.set()
-        self._line.put(None)
+        # Whoever works a full line off sees the flag after the next event.
+        with contextlib.suppress(queue.Full):
+            self._line.put_nowait(None)
 
     def join(self) -> None:
         """Wait until the thread has ended, after `stop` and the end of what is invoked."""
@@ -86,22 +97,24 @@ class AsyncCalls:
             if self._stopping.wait(wait):
                 return
             outcome = self._invoke(body, records=1)
-        if outcome.kind == "answered":
-            return
-        if self._destination is not None and self._destination.queue is not None:
-            self._send(self._destination.queue, self._record(event, outcome, retries + 1))
+        if outcome.kind != "answered":
+            self._give_up(event, outcome, condition="RetriesExhausted", attempts=retries + 1)
 
-    def _record(self, event: Json, outcome: Outcome, attempts: int) -> str:
-        return json.dumps(
-            {
-                "version": "1.0",
-                "requestContext": {
-                    "requestId": outcome.request_id,
-                    "functionArn": self._name,
-                    "condition": "RetriesExhausted",
-                    "approximateInvokeCount": attempts,
-                },
-                "requestPayload": event,
-                "responsePayload": json.loads(outcome.payload or b"null"),
-            }
-        )
+    def _give_up(
+        self, event: Json, outcome: Outcome | None, *, condition: str, attempts: int
+    ) -> None:
+        if self._destination is None or self._destination.queue is None:
+            return
+        record: dict[str, Json] = {
+            "version": "1.0",
+            "requestContext": {
+                "requestId": "" if outcome is None else outcome.request_id,
+                "functionArn": self._name,
+                "condition": condition,
+                "approximateInvokeCount": attempts,
+            },
+            "requestPayload": event,
+        }
+        if outcome is not None:
+            record["responsePayload"] = json.loads(outcome.payload or b"null")
+        self._send(self._destination.queue, json.dumps(record))
