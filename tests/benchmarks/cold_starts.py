@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections import Counter
+from collections import defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -45,7 +45,6 @@ TIMEOUT_SECONDS: Final = 30.0
 MEMORY_MIB: Final = 512
 
 _LINE: Final = re.compile(r"import time:\s+(\d+) \|\s+(\d+) \|( +)(\S+)")
-_OWN: Final = ("sekali", "handlers", "tests")
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,12 +212,12 @@ def functions(cache_port: int) -> Iterator[Functions]:
             nursery.close()
 
 
-def by_package(imports: list[Import]) -> Counter[str]:
-    """Add up the modules' own times by where they come from."""
-    sums: Counter[str] = Counter()
+def by_package(imports: list[Import]) -> dict[str, float]:
+    """Add up the modules' own times, in milliseconds, by where they come from."""
+    sums: defaultdict[str, float] = defaultdict(float)
     for one in imports:
-        sums[one.package] += one.own  # type: ignore[assignment]  # its values may be floats
-    return sums
+        sums[one.package] += one.own
+    return dict(sums)
 
 
 def _imports(lines: list[LogLine]) -> tuple[list[Import], list[Import]]:
