@@ -93,7 +93,7 @@ def test_flush_waits_for_a_connection_that_is_nearly_there(
     monkeypatch.setattr(opening, "WAITED_SECONDS", DEADLINE_SECONDS)
     connecting = Connecting()
     settings = at(1)
-    early = Opening(settings, make=connecting, clock=FrozenClock())
+    early = Opening(settings, ready=connecting, clock=FrozenClock())
     nearly = threading.Timer(0.02, connecting.go_on.set)
     nearly.start()
 
@@ -105,15 +105,16 @@ def test_flush_waits_for_a_connection_that_is_nearly_there(
 
 @pytest.mark.parametrize("frozen", [{"wall": 60.0, "monotonic": 0.0}, {"monotonic": 60.0}])
 def test_thread_that_was_frozen_is_not_waited_for(
-    at: Callable[[int], Settings], frozen: dict[str, float]
+    at: Callable[[int], Settings], monkeypatch: pytest.MonkeyPatch, frozen: dict[str, float]
 ) -> None:
     connecting, clock, settings = Connecting(), FrozenClock(), at(1)
-    early = Opening(settings, make=connecting, clock=clock)
+    early = Opening(settings, ready=connecting, clock=clock)
     until = time.monotonic() + DEADLINE_SECONDS
     while not connecting.made and time.monotonic() < until:
         time.sleep(0.001)
     clock.advance(**{"wall": 0.0, **frozen})
 
+    monkeypatch.setattr(opening, "connect", connecting)
     taken = early.connect(settings)()
     connecting.go_on.set()  # the thread thaws as well, and finds that nobody waits
     early._thread.join(DEADLINE_SECONDS)  # noqa: SLF001
@@ -122,14 +123,17 @@ def test_thread_that_was_frozen_is_not_waited_for(
     assert connecting.closed == [1]
 
 
-def test_connection_that_idled_or_is_for_others_is_closed(at: Callable[[int], Settings]) -> None:
+def test_connection_that_idled_or_is_for_others_is_closed(
+    at: Callable[[int], Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = at(1)
     for age, wanted in [(IDLE_SECONDS + 1, settings), (0.0, replace(settings, namespace="other"))]:
         connecting, clock = Connecting(), FrozenClock()
         connecting.go_on.set()
-        early = Opening(settings, make=connecting, clock=clock)
+        early = Opening(settings, ready=connecting, clock=clock)
         early._thread.join(DEADLINE_SECONDS)  # noqa: SLF001
         clock.advance(wall=age, monotonic=0.0)
+        monkeypatch.setattr(opening, "connect", connecting)
 
         taken = early.connect(wanted)()
 
@@ -149,6 +153,26 @@ def test_cache_that_is_away_is_told_by_the_first_flush_alone(
 
     assert [line for line in caplog.records if line.levelname != "DEBUG"] == []
     early.close()
+
+
+def test_role_without_credentials_is_told_by_the_first_flush_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_role() -> None:
+        raise RuntimeError("no credentials")
+
+    monkeypatch.setattr("sekali.iam.IamCredentials.get_credentials", lambda _: no_role())
+    for name, value in {
+        INITIALIZATION: "on-demand",
+        "SEKALI_CACHE_URL": "valkey://127.0.0.1:1",
+        "SEKALI_DURABLE_MODE": "redis",
+        "SEKALI_CACHE_IAM_USER": "user",
+        "SEKALI_CACHE_NAME": "cache",
+        "SEKALI_CACHE_SERVERLESS": "false",
+    }.items():
+        monkeypatch.setenv(name, value)
+
+    assert begin() is None
 
 
 @pytest.mark.parametrize("kind", [None, "provisioned-concurrency", "snap-start"])
@@ -200,7 +224,7 @@ def test_what_nobody_took_is_closed_with_the_container(
 ) -> None:
     connecting = Connecting()
     connecting.go_on.set()
-    early = Opening(at(1), make=connecting)
+    early = Opening(at(1), ready=connecting)
     early._thread.join(DEADLINE_SECONDS)  # noqa: SLF001
     warm.reset()
     monkeypatch.setattr(warm, "begin", lambda: early)

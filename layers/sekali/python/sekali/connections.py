@@ -75,25 +75,26 @@ def connect(
     IAM user each new connection logs in with a password signed for it.
     """
     clock = clock or SystemClock()
-    if settings.cache_cluster or find_spec("hiredis") is None:
-        return full_client(settings, clock=clock)
 
-    def server() -> Any:  # Any: as above
-        from sekali.links import Links, Server
+    def client() -> Any:  # Any: as above
+        make = _maker(settings, _credentials(settings, clock))
+        return make()
 
-        host, port, tls = _address(settings)
-        return Server(
-            Links(
-                host,
-                port,
-                tls=_verifying if tls else None,
-                credentials=_credentials(settings, clock),
-                socket_connect_timeout=settings.cache_connect_timeout_seconds,
-                socket_timeout=settings.cache_timeout_seconds,
-            )
-        )
+    return client
 
-    return server
+
+def ready(
+    settings: CacheSettings, *, clock: Clock | None = None
+) -> Callable[[], Any]:  # Any: as above
+    """Import and sign whatever a client needs, and return the function that makes it.
+
+    What that function does is no more than to wait for the network, so a thread may: two threads
+    that import packages whose modules import each other may find one of them half done.
+    """
+    credentials = _credentials(settings, clock or SystemClock())
+    if credentials is not None:
+        credentials.get_credentials()
+    return _maker(settings, credentials)
 
 
 def full_client(
@@ -106,27 +107,57 @@ def full_client(
     clock = clock or SystemClock()
 
     def client() -> Any:  # Any: as above
-        from redis import Redis, RedisCluster
-        from redis.backoff import NoBackoff
-        from redis.maint_notifications import MaintNotificationsConfig
-        from redis.retry import Retry
+        make = _full_maker(settings, _credentials(settings, clock))
+        return make()
 
-        host, port, tls = _address(settings)
-        options: dict[str, Any] = {  # Any: arguments of the client
-            "host": host,
-            "port": port,
-            "ssl": tls,
-            "socket_timeout": settings.cache_timeout_seconds,
-            "socket_connect_timeout": settings.cache_connect_timeout_seconds,
-            "socket_keepalive": True,
-            "retry": Retry(NoBackoff(), 0),
-            # It asks each new connection with a command that no cache of ours knows, and where one
-            # does, a push may stretch the time-outs to ten seconds.
-            "maint_notifications_config": MaintNotificationsConfig(enabled=False),
-        }
-        credentials = _credentials(settings, clock)
-        if credentials is not None:
-            options["credential_provider"] = credentials
+    return client
+
+
+def _maker(
+    settings: CacheSettings, credentials: IamCredentials | None
+) -> Callable[[], Any]:  # Any: as above
+    if settings.cache_cluster or find_spec("hiredis") is None:
+        return _full_maker(settings, credentials)
+    from sekali.links import Links, Server
+
+    host, port, tls = _address(settings)
+    return lambda: Server(
+        Links(
+            host,
+            port,
+            tls=_verifying if tls else None,
+            credentials=credentials,
+            socket_connect_timeout=settings.cache_connect_timeout_seconds,
+            socket_timeout=settings.cache_timeout_seconds,
+        )
+    )
+
+
+def _full_maker(
+    settings: CacheSettings, credentials: IamCredentials | None
+) -> Callable[[], Any]:  # Any: as above
+    from redis import Redis, RedisCluster
+    from redis.backoff import NoBackoff
+    from redis.maint_notifications import MaintNotificationsConfig
+    from redis.retry import Retry
+
+    host, port, tls = _address(settings)
+    options: dict[str, Any] = {  # Any: arguments of the client
+        "host": host,
+        "port": port,
+        "ssl": tls,
+        "socket_timeout": settings.cache_timeout_seconds,
+        "socket_connect_timeout": settings.cache_connect_timeout_seconds,
+        "socket_keepalive": True,
+        "retry": Retry(NoBackoff(), 0),
+        # It asks each new connection with a command that no cache of ours knows, and where one
+        # does, a push may stretch the time-outs to ten seconds.
+        "maint_notifications_config": MaintNotificationsConfig(enabled=False),
+    }
+    if credentials is not None:
+        options["credential_provider"] = credentials
+
+    def client() -> Any:  # Any: as above
         with ours():  # a cluster's client connects as it is made
             return (RedisCluster if settings.cache_cluster else Redis)(**options)
 

@@ -22,10 +22,10 @@ import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from sekali.clock import SystemClock, age_seconds, now
-from sekali.connections import close
+from sekali.connections import close, connect, ready
 from sekali.errors import SettingInvalid
 from sekali.settings import Settings
-from sekali.shared import IDLE_SECONDS, connect
+from sekali.shared import IDLE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,12 +48,12 @@ class Opening:
         settings: Settings,
         *,
         clock: Clock | None = None,
-        make: Callable[[Settings], Callable[[], Any]] = connect,  # Any: a client
+        ready: Callable[[Settings], Callable[[], Any]] = ready,  # Any: a client
     ) -> None:
-        """Begin."""
+        """Import what a client needs, and begin; `ready` raises what stands in the way of that."""
         self._settings = settings
         self._clock = clock or SystemClock()
-        self._make = make
+        self._make = ready(settings)
         self._lock = threading.Lock()
         self._client: Any = None  # Any: as above
         self._since: Moment = now(self._clock)
@@ -64,7 +64,7 @@ class Opening:
     def _open(self) -> None:
         client = None
         try:
-            client = self._make(self._settings)()
+            client = self._make()
             links = getattr(client, "connection_pool", None)
             if links is not None:  # a cluster's client has connected as it was made
                 links.release(links.get_connection())
@@ -81,7 +81,7 @@ class Opening:
         """Return the function that makes clients of `settings`; its first one may be this one."""
 
         def client() -> Any:  # Any: as above
-            return self._take(settings) or self._make(settings)()
+            return self._take(settings) or connect(settings)()
 
         return client
 
@@ -109,13 +109,17 @@ class Opening:
 
 
 def begin() -> Opening | None:
-    """Begin, where an event waits for this environment; None elsewhere.
+    """Begin, where an event waits for this environment; None elsewhere, and where it cannot be.
 
-    A setting that cannot work is not told here but at the first batch, as everywhere.
+    What is wrong with the settings, the packages or the role is not told here but at the first
+    batch, as everywhere.
     """
     if os.environ.get(INITIALIZATION) != _AT_ONCE:
         return None
     try:
         return Opening(Settings.from_env(os.environ))
     except SettingInvalid:
+        return None
+    except Exception:  # noqa: BLE001  an edge, as above
+        _log.debug("nothing could be connected with during INIT", exc_info=True)
         return None
