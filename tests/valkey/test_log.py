@@ -143,6 +143,15 @@ def test_the_first_reader_of_a_tag_sets_its_mark_and_the_second_gets_it(world: W
     assert (first, second) == (b"one", b"one")
 
 
+def test_every_later_reader_of_a_tag_gets_the_first_ones_mark(world: World) -> None:
+    """Reading sets nothing where there is a mark: the answer alone would not show that."""
+    log = Log(world.keyspace)
+    world.send(log.epoch("tag", "one"))
+    world.send(log.epoch("tag", "two"))
+
+    assert world.send(log.epoch("tag", "three")) == b"one"
+
+
 def test_an_invalidated_tag_has_another_mark(world: World) -> None:
     log = Log(world.keyspace)
     world.send(log.epoch("tag", "one"))

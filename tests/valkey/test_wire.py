@@ -13,7 +13,8 @@ from redis import Redis
 
 from sekali.clock import SystemClock
 from sekali.refusals import Refused
-from sekali.scripts import Command
+from sekali.scripts import Command, Script
+from sekali.shared import Shared
 from sekali.wire import Wire
 from tests.cache_kit import Fleet, loader
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from redis.cluster import RedisCluster
 
-    from sekali.shared import Shared
 
 DEADLINE_SECONDS = 20
 MY_ID = Command(("CLIENT", "ID"))
@@ -126,22 +126,59 @@ def test_reply_that_is_left_unread_is_never_taken_for_the_next_ones(shared: Shar
     assert shared.flush([Command(("GET", "b")), Command(("GET", "a"))]) == [b"2", b"1"]
 
 
-def test_what_is_done_meanwhile_is_done_between_the_send_and_the_reply(valkey: Redis) -> None:
-    seat = Wire(valkey).seat([("BLPOP", "list", 0)])
-    assert seat is not None
+def test_part_goes_out_while_the_next_one_is_made(shared: Shared, valkey: Redis) -> None:
+    def more() -> Iterator[list[Command]]:
+        yield [Command(("SET", "a", "1")), Command(("GET", "a"))]
+        until = time.monotonic() + DEADLINE_SECONDS
+        while valkey.get("a") is None and time.monotonic() < until:
+            time.sleep(0.005)
+        yield [Command(("SET", "b", valkey.get("a") or b"not yet"))]
+        yield [Command(("GET", "b"))]
 
-    # The reply is there only because of it.
-    replies = seat.exchange([("BLPOP", "list", 0)], lambda: valkey.rpush("list", 1))
+    replies = shared.flush([Command(("GET", "a"))], more=more())
 
-    assert replies == [[b"list", b"1"]]
+    assert replies == [None, True, b"1", True, b"1"]
+    assert shared.flushes == 1
 
 
-def test_connection_is_left_where_what_is_done_meanwhile_fails(valkey: Redis) -> None:
+def test_all_parts_are_sent_again_where_the_connection_broke(shared: Shared, valkey: Redis) -> None:
+    (mine,) = shared.flush([MY_ID])
+
+    def more() -> Iterator[list[Command]]:
+        valkey.client_kill_filter(_id=mine)
+        yield [Command(("INCR", "n"))]
+        yield [Command(("GET", "n"))]
+
+    first, count, still = shared.flush([MY_ID], more=more())
+
+    assert first != mine
+    assert (count, still) == (1, b"1")
+    assert shared.flushes == 3
+
+
+def test_refused_script_of_a_part_is_sent_again_with_its_text(shared: Shared) -> None:
+    script = Script("one", "return {KEYS[1], 1}", "0" * 40)
+
+    replies = shared.flush([MY_ID], more=iter([[Command.run(script, (b"k",), ())]]))
+
+    assert replies[1] == [b"k", 1]
+
+
+def test_parts_are_sent_whole_where_they_may_belong_to_several_nodes(
+    valkey_cluster: RedisCluster,
+) -> None:
+    shared = Shared(lambda: valkey_cluster, clock=SystemClock())
+    parts = iter([[Command(("SET", "b", "2"))], [Command(("GET", "b")), Command(("GET", "a"))]])
+
+    assert shared.flush([Command(("SET", "a", "1"))], more=parts) == [True, True, b"2", b"1"]
+
+
+def test_connection_is_left_where_a_part_cannot_be_made(valkey: Redis) -> None:
     seat = Wire(valkey).seat([("SET", "a", "1")])
     assert seat is not None
 
     with pytest.raises(ZeroDivisionError):
-        seat.exchange([("SET", "a", "1")], lambda: 1 / 0)
+        seat.exchange([("SET", "a", "1")], ([("GET", str(1 / n))] for n in (0,)))
 
     assert seat.exchange([("GET", "a")]) == [b"1"]
 

@@ -280,7 +280,7 @@ OF_THE_BODIES: Final = (
     Mutant(
         "body starts under a lease that ran out",
         "batch:Batch._may_start",
-        " and self._invocation.holds(answer.lease)",
+        " and not lease.lost and now < lease.expires_at",
         "",
         OUTAGES,
         "body_does_not_start_where_another_took_its_lease",
@@ -296,7 +296,7 @@ OF_THE_BODIES: Final = (
     Mutant(
         "body starts without time to end",
         "batch:Batch._may_start",
-        "if self._invocation.remaining_seconds() < needed:",
+        "if self._invocation.deadline - now < needed:",
         "if False:",
         BODIES,
         "what_has_no_time_left_is_given_back_unstarted_and_spends_no_attempt",
@@ -344,7 +344,7 @@ OF_THE_BODIES: Final = (
     Mutant(
         "nothing is sent beside a record that runs on",
         "ended:Ended._arm",
-        "self._pulse.add(",
+        "pulse.add(",
         "(lambda *_, **__: None)(",
         CRASHES,
         "work_that_ended_a_moment_before_a_hanging_record_survives_the_kill",
@@ -379,7 +379,7 @@ OF_THE_FINISHES: Final = (
     Mutant(
         "lease is renewed while its finish is under way",
         "concluding:Concluding._flush",
-        "heartbeat.unwatch(lease)",
+        "heartbeat.unwatch(*_held(leases, left))",
         "pass",
         CRASHES,
         "own_finish_is_not_told_as_a_lost_lease",

@@ -166,7 +166,7 @@ class _Claim:
         }
         record_ends = now + milliseconds(ask.terms.record_ttl_seconds)
         self.memory.put(self.slot.record, record, record_ends)
-        self.memory.put(self.slot.key, key, now + ask.terms.key_ttl_ms)
+        self.memory.put(self.slot.key, key, now + ask.terms.ms.key_ttl)
         self._hold()
         born = self.memory.text(self.slot.born) or str(now)
         self.memory.set(self.slot.born, born, now + milliseconds(ask.terms.born_ttl_seconds))
@@ -179,7 +179,7 @@ class _Claim:
         lease_ends = self.now + milliseconds(terms.lease_seconds)
         self.memory.set(self.slot.lease, self.ask.token, lease_ends)
         member = {self.slot.key.decode(): str(lease_ends)}
-        self.memory.put(self.slot.active, member, self.now + terms.key_ttl_ms)
+        self.memory.put(self.slot.active, member, self.now + terms.ms.key_ttl)
 
     def _busy(self, stale: str | None) -> Busy:
         left_ms, age_ms = 0, 0

@@ -179,7 +179,7 @@ class _Finish:
     def _release(self) -> None:
         """End a claim that is live; what it read stays as it was read."""
         if self._live:
-            ends_ms = self.now + self.end.ask.terms.key_ttl_ms
+            ends_ms = self.now + self.end.ask.terms.ms.key_ttl
             self.memory.put(self.slot.key, {"st": "ended"}, ends_ms)
             self.memory.drop(self.slot.lease)
             self.memory.unlist(self.slot.active, self.slot.key)

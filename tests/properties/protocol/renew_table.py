@@ -51,14 +51,14 @@ def renew(
     _keep_record(memory, slot, lease, owner, started=started, now=now)
     lease_ends = now + milliseconds(lease_seconds)
     memory.set(slot.lease, lease.token, lease_ends)
-    memory.put(slot.active, {slot.key.decode(): str(lease_ends)}, now + ask.terms.key_ttl_ms)
+    memory.put(slot.active, {slot.key.decode(): str(lease_ends)}, now + ask.terms.ms.key_ttl)
     return Renewed(invalidated)
 
 
 def _keep_key(memory: Memory, slot: Slot, lease: Lease, owner: str, now: int) -> bool:
     """Row 5, K4: mine goes on; absent or older becomes mine, without the right to fill."""
     k4 = memory.hash(slot.key)
-    ends_ms = now + lease.ask.terms.key_ttl_ms
+    ends_ms = now + lease.ask.terms.ms.key_ttl
     if k4 is not None and k4["tk"] == lease.token and int(k4["f"]) == lease.fence:
         invalidated = k4["inv"] == "1"
         memory.hit("renew 5", "key mine", "invalidated" if invalidated else "")

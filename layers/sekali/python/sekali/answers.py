@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import field
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from sekali.light_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from sekali.keys import Slot
 
 Outcome = Literal["D", "S", "X", "T", "W", "U"]
 """Own body's result, settled with another's, failed for good, try again, given back after and
@@ -30,6 +33,17 @@ def new_token() -> str:
     return os.urandom(16).hex()
 
 
+class TermsInMs(NamedTuple):
+    """Hold lengths in whole milliseconds; `key_ttl` is how long a key's record outlives its use."""
+
+    lease: int
+    record_ttl: int
+    key_ttl: int
+    born_ttl: int
+    cooling_base: int
+    cooling_cap: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
     """Hold the lengths and bounds under which a job's claims are made.
@@ -46,11 +60,19 @@ class Terms:
     cooling_cap_seconds: float
     born_ttl_seconds: float
     longest_invocation_seconds: float = LONGEST_INVOCATION_SECONDS
+    ms: TermsInMs = field(init=False, repr=False, compare=False)
+    """The same as the server takes them, worked out once for all the claims under them."""
 
-    @property
-    def key_ttl_ms(self) -> int:
-        """Return how long a key's record outlives its last use."""
-        return milliseconds(self.longest_invocation_seconds + self.lease_seconds)
+    def __post_init__(self) -> None:
+        in_ms = TermsInMs(
+            lease=milliseconds(self.lease_seconds),
+            record_ttl=milliseconds(self.record_ttl_seconds),
+            key_ttl=milliseconds(self.longest_invocation_seconds + self.lease_seconds),
+            born_ttl=milliseconds(self.born_ttl_seconds),
+            cooling_base=milliseconds(self.cooling_base_seconds),
+            cooling_cap=milliseconds(self.cooling_cap_seconds),
+        )
+        object.__setattr__(self, "ms", in_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +81,7 @@ class Ask:
 
     `refuse` is the fence of a value that the caller holds to be stale, `rearm` the greatest fence
     named by a redriven dead letter; 0 is none. With `want_stale` Busy brings the refused value
-    along.
+    along. `slot` holds the names of the keys, where the caller has them.
     """
 
     name: str
@@ -71,6 +93,7 @@ class Ask:
     refuse: int = 0
     rearm: int = 0
     want_stale: bool = False
+    slot: Slot | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(slots=True, kw_only=True)

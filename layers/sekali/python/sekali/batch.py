@@ -184,7 +184,7 @@ class Batch:
         item.payload_hash = hash_of(message.payload)
         item.rearm, item.first_sent = message.rearm, message.first_sent
         item.redelivered = message.receive_count > 1 or message.is_copy
-        self._container.keyspace.of(item.name, item.id, item.key)
+        item.slot = self._container.keyspace.of(item.name, item.id, item.key)
         for tag in item.tags:
             self._container.keyspace.epoch(tag)
 
@@ -285,16 +285,17 @@ class Batch:
         invocation, it is for every other one, and a job that never starts is never found out.
         """
         answer = item.answer
-        needed = LAST_FLUSH_SECONDS
+        needed, now = LAST_FLUSH_SECONDS, self._invocation.now()
         if self._bodies:
             needed += self._container.durations.expected(item.name)
-        if self._invocation.remaining_seconds() < needed:
+        if self._invocation.deadline - now < needed:
             item.end("U", then=defer("out_of_time", 0.0))
             self._ended.add(item)
             return False
         if not isinstance(answer, Acquired):
             return True  # a table claim lasts as long as the function can
-        if not answer.suspect and self._invocation.holds(answer.lease):
+        lease = answer.lease
+        if not answer.suspect and not lease.lost and now < lease.expires_at:
             return True
         return self._mark_started(item, answer)
 

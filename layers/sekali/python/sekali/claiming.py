@@ -22,19 +22,21 @@ from sekali.answers import Acquired, Ask, Busy, Done, Mismatch, Served, new_toke
 from sekali.clock import now
 from sekali.errors import SharedUnavailable, ValueUnreadable
 from sekali.lease_events import tell_claim
-from sekali.local import MISSING
 from sekali.marks import Marks
 from sekali.settling import claim_verdict, defer, delete, give_back, mismatch_verdict
+from sekali.shared import in_parts
 from sekali.telemetry import events
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from sekali.answers import ClaimAnswer, Terms
+    from sekali.answers import ClaimAnswer, Lease, Terms
     from sekali.clock import Moment
     from sekali.degraded import Degraded
+    from sekali.done_ids import Noted
     from sekali.invocation import Invocation
     from sekali.items import Item
+    from sekali.scripts import Command
     from sekali.warm import Container
 
 _log = logging.getLogger(__name__)
@@ -49,11 +51,14 @@ class Claiming:
         self._invocation = invocation
         self._emit = container.emit
         self._degraded = degraded
+        self._heard = container.is_heard()
         self._terms: dict[str, Terms] = {}
 
     def claim(self, wave: Sequence[Item]) -> None:
         """Give every item of `wave` its answer, and a verdict where the answer decides it."""
-        waiting = [item for item in wave if not self._known_done(item)]
+        self._terms.clear()
+        done = self._container.done.known()
+        waiting = [item for item in wave if not self._known_done(item, done)]
         known = {item: self.ask(item) for item in waiting if self._known_value(item)}
         # A value that the tail drops because of its tag is still there: it is refused at once.
         local = {item: item.ending.fence for item in known if item.ending is not None}
@@ -73,8 +78,10 @@ class Claiming:
         for item in again:
             if self._refused_fence(item) is not None:
                 item.answer, item.verdict = None, give_back("value_unreadable")
+        leases: list[Lease] = []
         for item in wave:
-            self._sort(item, wave)
+            self._sort(item, wave, leases)
+        self._invocation.heartbeat.watch_all(leases)
 
     def ask(self, item: Item) -> Ask:
         """Return the claim of `item`, with a token of its own."""
@@ -86,22 +93,27 @@ class Claiming:
             token=new_token(),
             terms=self._terms_of(item),
             rearm=item.rearm,
+            slot=item.slot,
         )
 
     def _terms_of(self, item: Item) -> Terms:
+        """Return the terms of an item's job, its lease bounded by the time left; once per wave."""
         terms = self._terms.get(item.name)
         if terms is None:
-            terms = self._container.default_terms()
-            terms = self._terms[item.name] = item.spec.terms(terms) if item.spec else terms
-        bounded = self._invocation.bounded_lease_seconds(terms.lease_seconds)
-        return terms if bounded == terms.lease_seconds else replace(terms, lease_seconds=bounded)
+            container, spec = self._container, item.spec
+            terms = container.terms_of(spec) if spec else container.default_terms()
+            seconds = self._invocation.bounded_lease_seconds(terms.lease_seconds)
+            if seconds != terms.lease_seconds:
+                terms = replace(terms, lease_seconds=seconds)
+            self._terms[item.name] = terms
+        return terms
 
-    def _known_done(self, item: Item) -> bool:
+    def _known_done(self, item: Item, done: Mapping[str, Noted]) -> bool:
         """Answer from this container's own memory of ids that are done, which is final."""
-        known = self._container.done.get(f"{item.name}/{item.id}")
-        if known is MISSING:
+        known = done.get(f"{item.name}/{item.id}")
+        if known is None:
             return False
-        item.answer = Done(b"") if known == item.payload_hash else Mismatch()
+        item.answer = Done(b"") if known.payload_hash == item.payload_hash else Mismatch()
         item.source = "local_record"
         return True
 
@@ -132,15 +144,11 @@ class Claiming:
         tail = [*([glance.command] if glance else []), *marks.commands]
         both = {**looks, **asks}
         bound = [item for item, ask in both.items() if ask.key != ask.id]
-        commands = [
-            *tail,
-            *map(claims.look, looks.values()),
-            *map(claims.claim, asks.values()),
-            *(claims.bind(both[item]) for item in bound),
-        ]
+        binds = [both[item] for item in bound]
+        parts = self._written([*tail, *map(claims.look, looks.values())], asks, binds)
         sent_at, sent = self._invocation.now(), now(container.clock)
         try:
-            replies = container.shared.flush(commands, operation="claim")
+            replies = container.shared.flush(next(parts, []), operation="claim", more=parts)
         except SharedUnavailable as error:
             self._degraded.take(both, error)
             return
@@ -165,6 +173,23 @@ class Claiming:
         # After the values of the same pipeline: shards answer in any order.
         if glance is not None:
             coherence.apply(glance, replies[0])
+
+    def _written(
+        self, first: list[Command], asks: Mapping[Item, Ask], binds: Sequence[Ask]
+    ) -> Iterator[list[Command]]:
+        """Write the commands in parts: the server claims the first ones while others are written.
+
+        Leases count from before the first of them.
+        """
+        claims, part = self._invocation.claims, first
+        for some in in_parts(list(asks.values())):
+            if len(part) > len(first):
+                yield part
+                part = []
+            part = [*part, *map(claims.claim, some)]
+        part = [*part, *map(claims.bind, binds)]
+        if part:
+            yield part
 
     def _refuse_payload(self, item: Item) -> None:
         """End what was claimed for an id that is bound to another payload: it is never run."""
@@ -197,21 +222,24 @@ class Claiming:
             return codec.fence_of(item.answer.value)
         return None
 
-    def _sort(self, item: Item, wave: Sequence[Item]) -> None:
+    def _sort(self, item: Item, wave: Sequence[Item], leases: list[Lease]) -> None:
         if item.verdict is not None:
             return
         answer = item.answer
-        self._count(item, answer)
+        if self._heard:
+            self._count(item, answer)
         if answer is None:
             return
-        item.verdict = claim_verdict(answer)
-        if isinstance(answer, Done):
+        if isinstance(answer, Acquired):
+            self._note_acquired(item, answer)
+            leases.append(answer.lease)
+        elif isinstance(answer, Done):
             item.verdict = delete("duplicate")
             item.source = item.source or "record"
         elif isinstance(answer, Busy):
             self._sort_busy(item, answer, wave)
-        elif isinstance(answer, Acquired):
-            self._note_acquired(item, answer)
+        else:
+            item.verdict = claim_verdict(answer)
 
     def _count(self, item: Item, answer: ClaimAnswer | None) -> None:
         if item.ending is not None and item.source == "local":
@@ -236,8 +264,8 @@ class Claiming:
 
     def _note_acquired(self, item: Item, answer: Acquired) -> None:
         item.attempt = answer.attempt
-        tell_claim(self._emit, answer.lease.ask, answer)
-        self._invocation.heartbeat.watch(answer.lease)
+        if self._heard or answer.takeover or answer.abandoned_owner:
+            tell_claim(self._emit, answer.lease.ask, answer)
 
 
 def _leads(leader: Item, item: Item) -> bool:

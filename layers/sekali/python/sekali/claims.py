@@ -23,7 +23,6 @@ successor does; what it stores does not count.
 from __future__ import annotations
 
 from dataclasses import field
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from sekali.answers import (
@@ -120,18 +119,19 @@ class Claims:
         Raises:
             KeyInvalid: The name, the id or the key cannot be used.
         """
-        lease_ms, record_ttl_ms, key_ttl_ms, born_ttl_ms = _lengths_ms(ask.terms)
+        terms = ask.terms
+        lengths = terms.ms
         return Command.run(
             CLAIM,
             self._slot(ask),
             (
                 ask.token,
                 ask.payload_hash,
-                lease_ms,
-                record_ttl_ms,
-                key_ttl_ms,
-                born_ttl_ms,
-                ask.terms.max_attempts,
+                lengths.lease,
+                lengths.record_ttl,
+                lengths.key_ttl,
+                lengths.born_ttl,
+                terms.max_attempts,
                 ask.refuse,
                 ask.rearm,
                 int(ask.want_stale),
@@ -149,7 +149,7 @@ class Claims:
         It travels in the pipeline of the claim.
         """
         key = self.keyspace.binding(ask.name, ask.id)
-        ttl_ms = milliseconds(ask.terms.record_ttl_seconds)
+        ttl_ms = ask.terms.ms.record_ttl
         # The script that gets or creates: the client makes a boolean of what `SET … GET` answers.
         return Command.run(EPOCH, (key,), (ask.payload_hash, ttl_ms))
 
@@ -160,6 +160,22 @@ class Claims:
     def read_claim(self, ask: Ask, reply: Reply, sent_at: float) -> ClaimAnswer:
         """Read the reply to `claim`; `sent_at` is the monotonic time *before* it was sent."""
         match reply:
+            case [b"acquired", int(fence), int(attempt), int(suspect), bytes(first), int(born_ms)]:
+                return Acquired(
+                    lease=Lease(
+                        ask=ask,
+                        fence=fence,
+                        expires_at=sent_at + ask.terms.lease_seconds,
+                        claimed_at=sent_at,
+                    ),
+                    attempt=attempt,
+                    suspect=bool(suspect),
+                    fresh=first[0:1] == b"1",
+                    takeover=first[1:2] == b"1",
+                    older=first[2:3] == b"1",
+                    abandoned_owner=first[3:].decode(),
+                    born_ms=born_ms,
+                )
             case [b"served", bytes(value), int(left_ms)]:
                 return Served(value, max(left_ms, 0) / 1000)
             case [b"done", bytes(result)]:
@@ -178,22 +194,6 @@ class Claims:
                 )
             case [b"quarantined", int(attempts), bytes(error), bytes(owner), int(fence)]:
                 return Quarantined(attempts, error, owner.decode(), fence)
-            case [b"acquired", int(fence), int(attempt), int(suspect), bytes(first), int(born_ms)]:
-                return Acquired(
-                    lease=Lease(
-                        ask=ask,
-                        fence=fence,
-                        expires_at=sent_at + ask.terms.lease_seconds,
-                        claimed_at=sent_at,
-                    ),
-                    attempt=attempt,
-                    suspect=bool(suspect),
-                    fresh=first[0:1] == b"1",
-                    takeover=first[1:2] == b"1",
-                    older=first[2:3] == b"1",
-                    abandoned_owner=first[3:].decode(),
-                    born_ms=born_ms,
-                )
         raise _unexpected("claim", reply)
 
     def look(self, ask: Ask) -> Command:
@@ -225,14 +225,14 @@ class Claims:
         ask = lease.ask
         return Command.run(
             RENEW,
-            _five(self._slot(ask)),
+            self._slot(ask)[:5],
             (
                 lease.token,
                 lease.fence,
                 ask.payload_hash,
                 milliseconds(lease_seconds),
-                milliseconds(ask.terms.record_ttl_seconds),
-                ask.terms.key_ttl_ms,
+                ask.terms.ms.record_ttl,
+                ask.terms.ms.key_ttl,
                 int(started),
                 self.owner,
                 ask.id,
@@ -257,23 +257,24 @@ class Claims:
 
         `slot` is where the record was found by somebody who does not know the id's key.
         """
-        terms = end.ask.terms
+        ask = end.ask
+        lengths = ask.terms.ms
         return Command.run(
             FINISH,
-            _five(slot or self._slot(end.ask)),
+            (slot or self._slot(ask))[:5],
             (
                 end.token,
                 end.fence,
-                end.ask.payload_hash,
+                ask.payload_hash,
                 end.outcome,
                 int(end.recorded),
                 end.result,
                 end.header,
-                milliseconds(terms.record_ttl_seconds),
-                terms.key_ttl_ms,
+                lengths.record_ttl,
+                lengths.key_ttl,
                 milliseconds(end.value_ttl_seconds) if end.value_ttl_seconds > 0 else 0,
-                milliseconds(terms.cooling_base_seconds),
-                milliseconds(terms.cooling_cap_seconds),
+                lengths.cooling_base,
+                lengths.cooling_cap,
             ),
         )
 
@@ -323,24 +324,10 @@ class Claims:
         raise _unexpected("peek", reply)
 
     def _slot(self, ask: Ask) -> Slot:
-        return self.keyspace.of(ask.name, ask.id, ask.key)
+        return ask.slot or self.keyspace.of(ask.name, ask.id, ask.key)
 
     def _wall_ms(self) -> int:
         return int(self.clock.wall() * 1000)
-
-
-def _five(slot: Slot) -> tuple[bytes, ...]:
-    return slot[:5]
-
-
-@lru_cache(maxsize=256)
-def _lengths_ms(terms: Terms) -> tuple[int, int, int, int]:
-    return (
-        milliseconds(terms.lease_seconds),
-        milliseconds(terms.record_ttl_seconds),
-        terms.key_ttl_ms,
-        milliseconds(terms.born_ttl_seconds),
-    )
 
 
 def _unexpected(script: str, reply: object) -> TypeError:

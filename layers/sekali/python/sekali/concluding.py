@@ -22,11 +22,11 @@ from sekali.invocation import LAST_FLUSH_SECONDS
 from sekali.lease_events import tell_end
 from sekali.marks import Marks
 from sekali.settling import defer, degraded_verdict, finish_verdict
-from sekali.shared import is_passing
+from sekali.shared import exhaust, in_parts, is_passing
 from sekali.telemetry import events
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
     from sekali.answers import FinishAnswer, Lease, Outcome
@@ -158,31 +158,57 @@ class Concluding:
 
     def _finish(self, items: Sequence[Item]) -> None:
         claims = self._invocation.claims
-        ends = [self._end(item) for item in items]
         coherence, drops = self._container.coherence, self._container.local.drops
         news = [coherence.replaced(item.scoped_key) for item in items if _replaces(item)]
         marks = Marks(coherence, items)
         leases = [item.lease for item in items]
-        first = [*map(claims.finish, ends), *news]
-        commands = [*first, *marks.commands, *self._container.run_commands()]
+        ends: list[End] = []
+        along = [*news, *marks.commands, *self._container.run_commands()]
+        recorded = all(item.ending and item.ending.recorded for item in items)
         with self._drawing.step("finish", items):
-            replies = self._flush(commands, leases, recorded=all(end.recorded for end in ends))
-        marks.learn(replies[len(first) : len(first) + len(marks.commands)])
-        now = self._invocation.now()
-        for lease, reply in zip(leases, replies, strict=False):
-            if lease is not None and reply is not None:
-                tell_end(self._container.emit, lease, now)
-        for index, (item, end) in enumerate(zip(items, ends, strict=True)):
-            reply = replies[index]
+            parts = self._written(items, ends, along)
+            replies = self._flush(parts, leases, recorded=recorded)
+        first = len(items) + len(news)
+        marks.learn(replies[first : first + len(marks.commands)])
+        if self._container.is_heard():
+            now = self._invocation.now()
+            for lease, reply in zip(leases, replies, strict=False):
+                if lease is not None and reply is not None:
+                    tell_end(self._container.emit, lease, now)
+        for item, end, reply in zip(items, ends, replies, strict=False):
             if reply is None or isinstance(reply, Exception):
                 self._read(item, None)
             else:
                 answer = claims.read_finish(end, reply)
                 self._read(item, answer)
                 self._keep(item, end, answer, drops)
+        gone = [item for item in items if item.verdict and item.verdict.fate == "delete"]
+        if gone:
+            self._container.remember_done(gone)
+
+    def _written(
+        self, items: Sequence[Item], ends: list[End], along: list[Command]
+    ) -> Iterator[list[Command]]:
+        """Write the finishes in parts, adding to `ends` how each one ends; `along` goes last.
+
+        The server works on the first ones while the others are written.
+        """
+        claims = self._invocation.claims
+        part: list[Command] = []
+        for some in in_parts(items):
+            if part:
+                yield part
+            fresh = [self._end(item) for item in some]
+            ends += fresh
+            part = [*map(claims.finish, fresh)]
+        yield [*part, *along]
 
     def _flush(
-        self, commands: Sequence[Command], leases: Sequence[Lease | None], *, recorded: bool
+        self,
+        parts: Iterator[list[Command]],
+        leases: Sequence[Lease | None],
+        *,
+        recorded: bool,
     ) -> list[Any]:  # Any: replies, as `Shared.flush`
         """Send the finishes, and again what was not heard or was refused for the moment.
 
@@ -191,7 +217,7 @@ class Concluding:
         would look like a loss.
 
         Args:
-            commands: the finish of each lease first, then whatever goes along.
+            parts: the finish of each lease first, then whatever goes along.
             leases: who is finished; None where nobody holds one.
             recorded: whether the table holds every outcome in it.
 
@@ -203,17 +229,16 @@ class Concluding:
         if recorded:
             patience = min(patience, RECORDED_PATIENCE_SECONDS)
         until, pause = self._invocation.now() + patience, RETRY_PAUSE_SECONDS
-        replies: list[Any] = [None] * len(commands)
-        left = list(range(len(commands)))
+        commands: list[Command] = []
+        sending = _noted(parts, commands)
+        replies: list[Any] = []
+        left: Sequence[int] = range(len(leases))
         while True:
-            for lease in _held(leases, left):
-                heartbeat.unwatch(lease)
-            try:
-                sent = [commands[at] for at in left]
-                got = self._container.shared.flush(sent, operation="finish")
-            except SharedUnavailable as error:
-                trouble: object = error
-            else:
+            heartbeat.unwatch(*_held(leases, left))
+            got, trouble = self._try(sending)
+            if not replies:  # all of them are written by now
+                replies, left = [None] * len(commands), range(len(commands))
+            if got:
                 for at, reply in zip(left, got, strict=True):
                     replies[at] = reply
                 left = [at for at in left if is_passing(replies[at])]
@@ -227,6 +252,17 @@ class Concluding:
                 heartbeat.watch(lease)
             self._invocation.pause(min(pause, max(until - self._invocation.now(), 0.0)))
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+            sending = iter([[commands[at] for at in left]])
+
+    def _try(self, sending: Iterator[list[Command]]) -> tuple[list[Any], object]:  # Any: as above
+        """Return the replies, or none and why there are none."""
+        try:
+            return self._container.shared.flush(
+                next(sending), operation="finish", more=sending
+            ), None
+        except SharedUnavailable as error:
+            exhaust(sending)
+            return [], error
 
     def _end(self, item: Item) -> End:
         ending, spec = item.ending, item.spec
@@ -264,8 +300,6 @@ class Concluding:
         item.verdict = finish_verdict(ending, answer)
         if _was_late(item, ending, answer):
             container.emit(events.Superseded(name=item.name, key=item.key, fence=ending.fence))
-        if item.verdict.fate == "delete":
-            container.remember_done(item)
 
     def _keep(self, item: Item, end: End, answer: FinishAnswer, drops: int) -> None:
         """Keep in the local tier what the shared one took, unless one of its tags has fallen."""
@@ -295,6 +329,13 @@ def _was_late(item: Item, ending: Ending, answer: FinishAnswer | None) -> bool:
         return True
     keeps_values = spec is not None and spec.key is not None and spec.ttl_seconds > 0
     return lease.lost and keeps_values and not answer.filled
+
+
+def _noted(parts: Iterator[list[Command]], commands: list[Command]) -> Iterator[list[Command]]:
+    """Return the parts as they are made, and note their commands."""
+    for part in parts:
+        commands += part
+        yield part
 
 
 def _held(leases: Sequence[Lease | None], places: Sequence[int]) -> list[Lease]:

@@ -58,6 +58,7 @@ class Departures:
         self._container = container
         self._invocation = invocation
         self._emit = container.emit
+        self._heard = container.is_heard()
         self._uniform = uniform or container.uniform
         self._queues = container.settings.for_worker()
 
@@ -199,6 +200,8 @@ class Departures:
             )
         if verdict.reason == "retry":
             self._emit(events.Retried(name=item.name, attempt=item.attempt, error="retry"))
+        if not (self._heard or self._drawing.batch is not None):
+            return
         settled = self._settled(item, verdict, returned=returned)
         self._emit(settled)
         if self._drawing.batch is not None:

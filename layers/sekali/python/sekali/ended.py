@@ -77,7 +77,9 @@ class Ended:
         with self._lock:
             self._running += 1
             self._begin()
-        self._arm()
+            arms = self._is_to_be_armed()
+        if arms:
+            self._arm()
 
     def body_ends(self, item: Item) -> None:
         """Keep what a body has come to."""
@@ -85,7 +87,9 @@ class Ended:
             self._begin()
             self._running -= 1
             self._items.append(item)
-        self._arm()
+            arms = self._is_to_be_armed()
+        if arms:
+            self._arm()
 
     def send_if_due(self) -> None:
         """Send at a record boundary what has waited for long enough."""
@@ -131,15 +135,19 @@ class Ended:
         last = self._invocation.deadline - LAST_FLUSH_SECONDS
         return min(self._began + self._after_seconds, last) - self._invocation.now()
 
+    def _is_to_be_armed(self) -> bool:
+        return bool(self._running and self._items) and not self._armed and self._pulse is not None
+
     def _arm(self) -> None:
         """Ask for a call when what has ended is due, while a body keeps its thread busy."""
         with self._lock:
-            if self._pulse is None or self._armed or not (self._items and self._running):
+            pulse = self._pulse
+            if pulse is None or not self._is_to_be_armed():
                 return
             self._armed = self._ever_armed = True
             left = self._seconds_left()
         try:
-            self._pulse.add(self._beat, after_seconds=max(left, 0.0))
+            pulse.add(self._beat, after_seconds=max(left, 0.0))
         except RuntimeError as error:
             # This process can start no thread; what has ended is sent at the next boundary.
             _log.warning("nothing is sent beside a running body: %s", error)

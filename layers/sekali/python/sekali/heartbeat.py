@@ -30,7 +30,7 @@ from sekali.errors import SharedUnavailable
 from sekali.telemetry import events
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from sekali.answers import Lease
     from sekali.claims import Claims
@@ -86,16 +86,29 @@ class Heartbeat:
             self._leases[lease.token] = lease
             if wanted is not None:
                 self._wanted[lease.token] = wanted
-            sooner = self._started and self._now() + self._due_in(lease) < self._due_at
+            sooner = self._started and self._is_due_sooner(lease)
         if sooner:
             self._wait()
 
-    def unwatch(self, lease: Lease) -> None:
-        """Renew `lease` no more; a renewal under way is refused by the server if it comes late."""
+    def watch_all(self, leases: Iterable[Lease]) -> None:
+        """Renew each of `leases` from the next beat on."""
         with self._lock:
-            self._leases.pop(lease.token, None)
-            self._wanted.pop(lease.token, None)
-            self._callbacks.pop(lease.token, None)
+            running = self._started
+            if not running:
+                self._leases.update((lease.token, lease) for lease in leases)
+        if running:
+            for lease in leases:
+                self.watch(lease)
+
+    def unwatch(self, *leases: Lease) -> None:
+        """Renew `leases` no more; a renewal under way is refused by the server if it comes late."""
+        with self._lock:
+            for lease in leases:
+                self._leases.pop(lease.token, None)
+                if self._wanted:
+                    self._wanted.pop(lease.token, None)
+                if self._callbacks:
+                    self._callbacks.pop(lease.token, None)
 
     def on_lost(self, lease: Lease, callback: Callable[[], None]) -> None:
         """Call `callback` once when `lease` is found lost; at once, if it is lost already."""
@@ -196,18 +209,26 @@ class Heartbeat:
     def _next_pause(self, beats: float) -> float:
         """Return the seconds until the lease that needs it first is due; inf for none."""
         with self._lock:
-            dues = [self._due_in(lease, beats) for lease in self._leases.values()]
-            pause = min(dues, default=math.inf)
-            self._due_at = self._now() + pause
+            now = self._now()
+            lengths = [_length(lease, now) for lease in self._leases.values()]
+            # One draw: what is jittered is the beat, which all of them share.
+            pause = self._part(min(lengths), beats) if lengths else math.inf
+            self._due_at = now + pause
         return pause
 
-    def _due_in(self, lease: Lease, beats: float = BEATS_PER_LEASE) -> float:
-        """Return a part of what is left of `lease`, or, where more is left, of its usual length."""
-        seconds = lease.ask.terms.lease_seconds
-        left = lease.expires_at - self._now()
-        # One that ran out before its body started is renewed by the start, which asks the server.
-        shortest = min(seconds, left) if left > 0 else seconds
-        return max(shortest / beats * self._uniform(0.8, 1.0), MIN_WAIT_SECONDS)
+    def _is_due_sooner(self, lease: Lease) -> bool:
+        now = self._now()
+        return now + self._part(_length(lease, now)) < self._due_at
+
+    def _part(self, seconds: float, beats: float = BEATS_PER_LEASE) -> float:
+        return max(seconds / beats * self._uniform(0.8, 1.0), MIN_WAIT_SECONDS)
+
+
+def _length(lease: Lease, now: float) -> float:
+    """Return what is left of `lease`, or, where more is left, its usual length."""
+    seconds, left = lease.ask.terms.lease_seconds, lease.expires_at - now
+    # One that ran out before its body started is renewed by the start, which asks the server.
+    return min(seconds, left) if left > 0 else seconds
 
 
 def _call(callback: Callable[[], None]) -> None:

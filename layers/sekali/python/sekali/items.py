@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from sekali.answers import Acquired
 from sekali.light_dataclass import dataclass
 from sekali.message import attribute_text
 from sekali.telemetry.trace_context import TRACEPARENT
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from sekali.answers import ClaimAnswer, Lease, Outcome
     from sekali.jobs import JobSpec
+    from sekali.keys import Slot
     from sekali.message import Message
 
 Fate = Literal["delete", "defer", "dead_letter", "return"]
@@ -84,6 +86,7 @@ class Item:
     id: str = ""
     key: str = ""
     payload_hash: str = ""
+    slot: Slot | None = None
     tags: tuple[str, ...] = ()
     epochs: Mapping[str, str] | None = None
     answer: ClaimAnswer | None = None
@@ -109,7 +112,8 @@ class Item:
     @property
     def lease(self) -> Lease | None:
         """Return the lease of an acquired claim, else None."""
-        return getattr(self.answer, "lease", None)
+        answer = self.answer
+        return answer.lease if type(answer) is Acquired else None
 
     @property
     def scoped_key(self) -> str:

@@ -12,6 +12,7 @@ import re
 import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from sekali.errors import MessageInvalid, PermanentError, SettingInvalid
@@ -39,14 +40,42 @@ class _KeyTemplate(string.Formatter):
 
     # Any: the formatter protocol of the standard library passes whatever the payload holds.
     def format_field(self, value: Any, format_spec: str) -> str:
-        if format_spec:
-            return format(value, format_spec)
-        if isinstance(value, str):
-            return value.replace("%", "%25").replace("/", "%2F").replace("~", "%7E")
-        return "~" + json.dumps(value, sort_keys=True, separators=(",", ":"))
+        return format(value, format_spec) if format_spec else _field_text(value)
+
+    def fill(self, template: str, payload: Mapping[str, Any]) -> str:
+        """Fill `template`; the usual one, which only names fields, without looking at it again."""
+        fields = _named_fields(template)
+        if fields is None:
+            filled: str = self.format(template, payload=payload)
+            return filled
+        return "".join(
+            [
+                literal if name is None else literal + _field_text(payload[name])
+                for literal, name in fields
+            ]
+        )
+
+
+def _field_text(value: object) -> str:
+    if isinstance(value, str):
+        return value.replace("%", "%25").replace("/", "%2F").replace("~", "%7E")
+    return "~" + json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 _TEMPLATE = _KeyTemplate()
+_NAMED = re.compile(r"payload\[([A-Za-z_][A-Za-z0-9_-]*)\]")
+
+
+@lru_cache(maxsize=256)
+def _named_fields(template: str) -> tuple[tuple[str, str | None], ...] | None:
+    """Return each literal and the name of the field behind it; None where there is more to do."""
+    fields: list[tuple[str, str | None]] = []
+    for literal, field, spec, conversion in _TEMPLATE.parse(template):
+        named = _NAMED.fullmatch(field or "")
+        if field is not None and (named is None or spec or conversion):
+            return None
+        fields.append((literal, named[1] if named else None))
+    return tuple(fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +111,7 @@ class JobSpec:
             if callable(self.tags):
                 tags = _texts(self.tags(dict(payload)))
             else:
-                tags = [_TEMPLATE.format(tag, payload=payload) for tag in self.tags]
+                tags = [_TEMPLATE.fill(tag, payload) for tag in self.tags]
             return tuple(dict.fromkeys(tags))
         except KeyboardInterrupt:
             raise
@@ -101,8 +130,7 @@ class JobSpec:
         try:
             if callable(self.key):
                 return _text(self.key(dict(payload)))
-            filled: str = _TEMPLATE.format(self.key, payload=payload)
-            return filled
+            return _TEMPLATE.fill(self.key, payload)
         except KeyboardInterrupt:
             raise
         except BaseException as error:

@@ -160,19 +160,24 @@ def _slot(namespace: bytes, buckets: int, name: str, job_id: str, key: str) -> S
 
 def _slot_of(slot: bytes, scoped_id: bytes, scoped_key: bytes) -> Slot:
     return Slot(
-        record=b"%bjob:%b" % (slot, scoped_id),
-        lease=b"%blease:%b" % (slot, scoped_key),
-        value=b"%bvalue:%b" % (slot, scoped_key),
-        key=b"%bkey:%b" % (slot, scoped_key),
-        active=slot + b"active",
-        born=slot + b"born",
+        slot + b"job:" + scoped_id,
+        slot + b"lease:" + scoped_key,
+        slot + b"value:" + scoped_key,
+        slot + b"key:" + scoped_key,
+        slot + b"active",
+        slot + b"born",
     )
 
 
 def _scoped(name: str, what: str, text: str) -> bytes:
+    return _prefix(name) + _text(what, text)
+
+
+@lru_cache(maxsize=256)
+def _prefix(name: str) -> bytes:
     if name not in RESERVED_NAMES:
         check_job_name(name)
-    return b"%b/%b" % (name.encode(), _text(what, text))
+    return b"%b/" % name.encode()
 
 
 def _text(what: str, text: str) -> bytes:

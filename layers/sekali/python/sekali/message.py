@@ -45,6 +45,7 @@ from sekali.wrappings import Inner, Unwrap, Wrapping, rewrapped, unwrapped
 _NOTHING: Mapping[str, object] = {}
 NO_WRAPPING = Unwrap()
 _DIGITS = re.compile("[0-9]{1,16}", re.ASCII)
+_UNWRAPPED = Inner(_NOTHING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,10 +133,12 @@ def decode(
         MessageInvalid: the producer's mistake, permanent; `reason` and `field` say which.
     """
     text = record.get("body")
-    inner = unwrapped(parse(text), unwrap)
-    if inner.notice:
-        return None
-    body = inner.body
+    body, inner = parse(text), _UNWRAPPED
+    if "sekali" not in body:
+        inner = unwrapped(body, unwrap)
+        if inner.notice:
+            return None
+        body = inner.body
     beside = as_mapping(record.get("messageAttributes"))
     # What stands beside the body is newer: the marks of a dead letter do.
     attributes = {**inner.attributes, **beside} if inner.attributes else beside
@@ -160,6 +163,7 @@ def decode(
     trace = read_optional_text(envelope, "trace") or system.get("AWSTraceHeader")
     if trace is None and TRACEPARENT in attributes:
         trace = attribute_text(attributes, TRACEPARENT)
+    fence = _fence(attributes) if attributes else 0
     return Message(
         id=derive_id(name, payload) if given_id is None else given_id,
         name=name,
@@ -170,7 +174,7 @@ def decode(
         attempt=read_count(envelope, "attempt", default=1),
         deferrals=0 if redriven else deferrals,
         trace=None if trace is None else read_text(trace, "trace"),
-        rearm=max(read_count(envelope, "rearm", default=0), _fence(attributes)),
+        rearm=max(read_count(envelope, "rearm", default=0), fence),
         id_given=given_id is not None,
         message_id=str(record.get("messageId", "")),
         receipt_handle=str(record.get("receiptHandle", "")),
@@ -250,6 +254,8 @@ def _name(
 ) -> str:
     if "sekali" in envelope:
         name = envelope.get("name")
+        if jobs is not None and type(name) is str and name in jobs:
+            return name  # one that is registered was checked then
     else:
         name = attribute_text(attributes, JOB_ATTRIBUTE)
     if name is None:
@@ -309,6 +315,8 @@ def sent_seconds(system: Mapping[str, object]) -> float | None:
 
 def _digits(value: object) -> int | None:
     """Read a number of the queue's; None where it is none, which is not the sender's fault."""
+    if value is None:
+        return None
     text = str(value)
     return int(text) if _DIGITS.fullmatch(text) else None
 
@@ -320,4 +328,6 @@ def optional_text(value: object) -> str | None:
 
 def attribute_text(attributes: Mapping[str, object], name: str) -> str | None:
     """Return the text of a message attribute, None where there is none."""
-    return optional_text(as_mapping(attributes.get(name)).get("stringValue"))
+    if name not in attributes:
+        return None
+    return optional_text(as_mapping(attributes[name]).get("stringValue"))

@@ -61,6 +61,9 @@ from aws_lambda_powertools.utilities.idempotency.persistence.base import (  # no
 from aws_lambda_powertools.utilities.idempotency.persistence.datarecord import (  # noqa: E402
     DataRecord,
 )
+from aws_lambda_powertools.utilities.idempotency.serialization.no_op import (  # noqa: E402
+    NoOpSerializer,
+)
 
 __all__ = [
     "BasePersistenceLayer",
@@ -69,5 +72,6 @@ __all__ = [
     "IdempotencyItemAlreadyExistsError",
     "IdempotencyItemNotFoundError",
     "IdempotencyValidationError",
+    "NoOpSerializer",
     "idempotent_function",
 ]

@@ -65,6 +65,8 @@ class RecordFailed(SekaliError):
 class Running:
     """One record on its way through Powertools: the layer tells it how its body ended."""
 
+    __slots__ = ("_cache", "_container", "_drawing", "_invocation", "_item", "_raised")
+
     def __init__(
         self,
         item: Item,
@@ -179,12 +181,30 @@ class Running:
             item.end("T", result=encode_error("retry", error))
 
 
-class PooledProcessor(BatchProcessor):
+class _NoFailures(dict[str, Any]):  # Any: as Powertools writes its response
+    """Powertools' empty response, which it copies twice per batch with all the care of `copy`."""
+
+    def __deepcopy__(self, _: dict[int, Any]) -> dict[str, Any]:  # Any: see above
+        return {"batchItemFailures": []}
+
+
+class SerialProcessor(BatchProcessor):
+    """Process the records of a batch one after the other."""
+
+    # Any: Powertools has a typed dictionary there, which could not say how it is copied.
+    DEFAULT_RESPONSE: Any = _NoFailures(batchItemFailures=[])
+
+    def __init__(self) -> None:
+        """Take records of SQS; that all of them failed is an answer, not an error."""
+        super().__init__(EventType.SQS, raise_on_entire_batch_failure=False)
+
+
+class PooledProcessor(SerialProcessor):
     """Process the records of a batch on threads, each in a copy of the caller's context."""
 
     def __init__(self, threads: int) -> None:
         """Bound the number of records that run at once."""
-        super().__init__(EventType.SQS, raise_on_entire_batch_failure=False)
+        super().__init__()
         self._threads = threads
 
     # Any: Powertools' own tuples.
@@ -204,7 +224,7 @@ def run_body(*, running: Running) -> bytes:
 
 
 def run_records(
-    items: Sequence[Item], each: Callable[[Item], None], *, context: object, concurrency: int
+    items: Sequence[Item], each: Callable[[Item], None], *, concurrency: int
 ) -> Mapping[str, Any]:  # Any: Lambda's partial batch response
     """Call `each` for every item through Powertools' batch utility and return its response."""
     # By the record itself: nobody promises that a message is in a batch only once.
@@ -217,16 +237,10 @@ def run_records(
         except Exception as error:
             raise RecordFailed(type(error).__name__) from error
 
-    processor = (
-        PooledProcessor(threads)
-        if threads > 1
-        else BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
-    )
+    # Without Lambda's context: given one, it looks for the handler's parameters in each batch.
     answer = process_partial_response(
         event={"Records": [item.raw for item in items]},
         record_handler=handle,
-        processor=processor,
-        # Any: whatever Lambda hands over as context.
-        context=context,  # type: ignore[arg-type]
+        processor=PooledProcessor(threads) if threads > 1 else SerialProcessor(),
     )
     return dict(answer)

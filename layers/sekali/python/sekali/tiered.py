@@ -25,6 +25,7 @@ from __future__ import annotations
 import logging
 import random
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from sekali.calls import Level, Result, Tiers, call_of, tags_of, texts_of
@@ -85,8 +86,7 @@ class Tiered:
             local=local,
             coherence=coherence,
             invocation=invocation,
-            # The record of a load serves only the repeat of a lost reply.
-            terms=replace(terms, max_attempts=2**31, record_ttl_seconds=terms.lease_seconds),
+            terms=_of_loads(terms),
             clock=clock,
             emit=emit,
             uniform=uniform,
@@ -362,6 +362,12 @@ class Tiered:
         if found is not MISSING:
             self._hits += 1
         return found
+
+
+@lru_cache(maxsize=16)
+def _of_loads(terms: Terms) -> Terms:
+    """Return the terms of loads: their record serves only the repeat of a lost reply."""
+    return replace(terms, max_attempts=2**31, record_ttl_seconds=terms.lease_seconds)
 
 
 def _no_loader() -> None:

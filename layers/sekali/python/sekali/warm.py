@@ -27,6 +27,7 @@ from sekali.breaker import BUDGET_SECONDS
 from sekali.claims import Claims
 from sekali.clock import SystemClock, age_seconds, jitter, now
 from sekali.coherence import Coherence
+from sekali.done_ids import DoneIds
 from sekali.durable import Durable
 from sekali.flights import Flights, Gate
 from sekali.heartbeat import Heartbeat
@@ -48,12 +49,13 @@ from sekali.telemetry.tracing import chosen_spans
 from sekali.tiered import Tiered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from sekali.aws_clients import Service
     from sekali.calls import Result
     from sekali.clock import Clock, Moment
     from sekali.items import Item
+    from sekali.jobs import JobSpec
     from sekali.leases import HeldLease
     from sekali.scripts import Command
     from sekali.telemetry.events import Hook
@@ -120,7 +122,14 @@ class Container:
             connect or shared.connect(settings), clock=self.clock, on_event=emit
         )
         self.local = self._new_local(settings.local_max_entries, settings.local_max_bytes)
-        self.done = self._new_local(DONE_ENTRIES, DONE_BYTES)
+        self.done = DoneIds(
+            max_entries=DONE_ENTRIES,
+            max_bytes=DONE_BYTES,
+            ttl_seconds=settings.record_ttl_seconds,
+            clock=self.clock,
+        )
+        self._default_terms = self._new_default_terms()
+        self._terms: dict[str, tuple[JobSpec, Terms]] = {}
         self.durations = Durations()
         self.flights: Flights[Result[Any]] = Flights()  # Any: whatever is cached
         self.gate = Gate(UNSHARED_LOADS)
@@ -178,6 +187,16 @@ class Container:
 
     def default_terms(self) -> Terms:
         """Return the terms of a job that names none of its own."""
+        return self._default_terms
+
+    def terms_of(self, spec: JobSpec) -> Terms:
+        """Return the terms of a job's claims, worked out once for each job."""
+        known = self._terms.get(spec.name)
+        if known is None or known[0] is not spec:
+            known = self._terms[spec.name] = (spec, spec.terms(self._default_terms))
+        return known[1]
+
+    def _new_default_terms(self) -> Terms:
         settings = self.settings
         return Terms(
             lease_seconds=settings.lease_seconds,
@@ -207,6 +226,10 @@ class Container:
             claims=claims,
             heartbeat=heartbeat,
         )
+
+    def is_heard(self) -> bool:
+        """Tell whether anybody listens to events; those of each record are not made for nobody."""
+        return not isinstance(self.emit, Hooks) or bool(self.emit)
 
     def wake(self) -> None:
         """Tell that an invocation of the function begins: the first one, or one after a rest."""
@@ -275,10 +298,9 @@ class Container:
         self._runs_noted_at = now
         return [self.leaks.note_runs(runs)]
 
-    def remember_done(self, item: Item) -> None:
-        """Remember that an id is done, which is final for as long as its record lives."""
-        seconds = self.settings.record_ttl_seconds
-        self.done.put(f"{item.name}/{item.id}", item.payload_hash, ttl_seconds=seconds)
+    def remember_done(self, items: Iterable[Item]) -> None:
+        """Remember that ids are done, which is final for as long as their records live."""
+        self.done.note([(f"{item.name}/{item.id}", item.payload_hash) for item in items])
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from sekali.redis_py import WrappedPool, ours
 from sekali.refusals import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from sekali.link import Arguments
 
@@ -40,6 +40,7 @@ _RUNS: Final = frozenset({"EVALSHA", "EVAL"})
 _OWN: Final = "sekali.links.Server"
 _ALONE: Final = frozenset({"redis.client.Redis", _OWN})
 _CLUSTER: Final = "redis.cluster.RedisCluster"
+_NO_MORE: Final[Iterator[Sequence[Arguments]]] = iter(())
 
 
 class Talker(Protocol):
@@ -78,12 +79,12 @@ class Seat:
         self._taken = Lock()
 
     def exchange(
-        self, commands: Sequence[Arguments], meanwhile: Callable[[], object] | None = None
+        self, commands: Sequence[Arguments], more: Iterator[Sequence[Arguments]] = _NO_MORE
     ) -> list[Any]:  # Any: as the commands' replies
         """Send the commands, and return a reply or a refusal for each.
 
-        `meanwhile` is called once they are sent: what need not come before is done while the server
-        works. Where it raises, the connection is closed.
+        Those of `more` are sent after them, part by part as it makes them, while the server works
+        on what it has. Where it raises, the connection is closed.
 
         Raises:
             Disconnected: no connection, or no reply in time.
@@ -91,14 +92,14 @@ class Seat:
         if not self._taken.acquire(blocking=False):
             connection = self._pool.get_connection()
             try:
-                return self._talk(connection, commands, meanwhile)
+                return self._talk(connection, commands, more)
             finally:
                 self._pool.release(connection)
         try:
             at_hand = self._connection
             if at_hand is None or self._outdated or not at_hand.is_sound():
                 at_hand = self._settle()
-            return self._talk(at_hand, commands, meanwhile)
+            return self._talk(at_hand, commands, more)
         except BaseException:
             self._leave()
             raise
@@ -127,12 +128,13 @@ class Seat:
         self,
         connection: Talker,
         commands: Sequence[Arguments],
-        meanwhile: Callable[[], object] | None,
+        more: Iterator[Sequence[Arguments]],
     ) -> list[Any]:  # Any: as in exchange
         try:
             connection.send(commands)
-            if meanwhile is not None:
-                meanwhile()
+            for part in more:
+                connection.send(part)
+                commands = [*commands, *part]
             if commands[0][0] == _LONG:
                 with _collector_held():
                     replies = connection.read(len(commands))
@@ -157,6 +159,11 @@ class Wire:
     def routed(self) -> bool:
         """Tell whether a server may answer that the key is another one's."""
         return self._kind == _CLUSTER
+
+    @property
+    def alone(self) -> bool:
+        """Tell whether there is one server, which takes whatever comes."""
+        return self._kind in _ALONE
 
     def __init__(self, client: Any) -> None:  # Any: `links.Server`, one of redis-py, a stand-in
         """Find out what it is: one of a class of its own keeps its own way."""

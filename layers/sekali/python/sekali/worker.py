@@ -39,7 +39,7 @@ from sekali.invocation import CURRENT
 from sekali.jobs import Job, JobSpec, validate_permanent, validate_rules
 from sekali.keys import check_job_name
 from sekali.message import NO_WRAPPING
-from sekali.powertools_idempotency import idempotent_function
+from sekali.powertools_idempotency import NoOpSerializer, idempotent_function
 from sekali.running import Running, run_body, run_records
 from sekali.telemetry import events
 
@@ -95,7 +95,11 @@ class Worker:
         self._unwrap = unwrap
         self._specs: dict[str, JobSpec] = {}
         self._run_idempotently = idempotent_function(
-            run_body, data_keyword_argument="running", persistence_store=PreparedLayer()
+            run_body,
+            data_keyword_argument="running",
+            persistence_store=PreparedLayer(),
+            # Else it makes one for each record.
+            output_serializer=NoOpSerializer(),  # type: ignore[no-untyped-call]  # as it says
         )
         self._lock = threading.Lock()
         warm.prepare()
@@ -179,7 +183,7 @@ class Worker:
         )
         current = CURRENT.set(invocation)
         try:
-            return self._process(container, invocation, records, context)
+            return self._process(container, invocation, records)
         finally:
             CURRENT.reset(current)
             container.cache = None
@@ -211,14 +215,13 @@ class Worker:
         container: Container,
         invocation: Invocation,
         records: Sequence[Mapping[str, Any]],
-        context: Any,
     ) -> dict[str, Any]:
         response: dict[str, Any] = {"batchItemFailures": []}
         cache = container.tiered(invocation)
         drawing = Drawing(container, invocation)
 
         def run(items: Sequence[Item], each: Callable[[Item], None]) -> None:
-            answer = run_records(items, each, context=context, concurrency=self._concurrency)
+            answer = run_records(items, each, concurrency=self._concurrency)
             response["batchItemFailures"] += answer["batchItemFailures"]
 
         def perform(item: Item) -> None:

@@ -5,7 +5,10 @@
 -- Returns  the current mark
 --
 -- The race: two readers find no mark and each sets its own, so that one carries a mark which is no
--- longer current. Here the second one gets the first one's.
-redis.call('SET', KEYS[1], ARGV[1], 'NX')
+-- longer current. Here the second one gets the first one's. One step sets and reads (Valkey 7).
+local mark = redis.call('SET', KEYS[1], ARGV[1], 'NX', 'GET', 'PX', ARGV[2])
+if not mark then
+  return ARGV[1]
+end
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
-return redis.call('GET', KEYS[1])
+return mark
