@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sekali.bodies import to_json
+from sekali.bodies import NOT_XML, to_json
 from sekali.errors import MessageInvalid
 from sekali.message import Message, decode, derive_id, encode
 
@@ -341,3 +341,14 @@ def test_job_id_depends_on_name_key_and_payload() -> None:
     }
 
     assert len(ids) == 4
+
+
+def test_characters_that_sqs_refuses_are_those_that_are_not_xmls() -> None:
+    """https://www.w3.org/TR/xml/#charsets, character by character."""
+    everything = "".join(map(chr, range(0x110000)))
+
+    refused = "".join(NOT_XML.findall(everything))
+
+    low = "".join(chr(code) for code in range(0x20) if chr(code) not in "\t\n\r")
+    surrogates = "".join(map(chr, range(0xD800, 0xE000)))
+    assert refused == low + surrogates + "\ufffe\uffff"
