@@ -14,10 +14,10 @@ import cachetools
 import hiredis
 from redis import Redis
 
-from sekali.answers import Ask, new_token
+from sekali import codec
+from sekali.answers import new_token
 from sekali.claims import Claims
 from sekali.clock import SystemClock
-from sekali.keys import CACHE_NAME
 from tests.benchmarks.harness import Row, Sample, benchmark, interleaved, repeated
 from tests.cache_kit import Box, Fleet, loader
 from tests.conftest import started_valkey
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 HITS = 2_000
-SHARED_READS = 200
+# Few in a turn and many turns: who shares a processor with the server changes every second or so.
+SHARED_READS = 20
+SHARED_ROUNDS = 300
 ROUNDS = 60
 # DESIGN §8: 350 ns where a dictionary and a clock take 84; machines differ, the ratio does not.
 LOCAL_HIT_BUDGET_RATIO = 350 / 84
@@ -109,14 +111,17 @@ def local_hit() -> Iterator[Row]:
 
 @benchmark("cache: shared hit")
 def shared_hit() -> Iterator[Row]:
-    """Compare a hit in the shared tier with the cheapest thing that reads it."""
+    """Compare a hit in the shared tier with the cheapest thing that reads it, and with its floor.
+
+    The floors are what no code of ours could go below here: the same bytes on a bare socket.
+    """
     with started_valkey() as server:
         url = f"redis://127.0.0.1:{server.port}"
         fleet = Fleet(url)
         fleet.warm_scripts()
         box = box_of(fleet)
-        cache = box.invoke(900)
-        cache.set("k", VALUE)
+        cache, load = box.invoke(900), loader(VALUE)
+        cache.get_or_load("k", load, ttl_seconds=900)
         client = Redis.from_url(url)
         client.set("plain", VALUE)
 
@@ -127,31 +132,37 @@ def shared_hit() -> Iterator[Row]:
 
             return measured
 
-        load = loader(VALUE)
-        with _bare_claims(box, server.port, "k") as claim:
-            ours, looked, bare, plain = (
+        with _bare(server.port) as ask:
+            claim, plain_get = _packed_claim(box, "k"), b"*2\r\n$3\r\nGET\r\n$5\r\nplain\r\n"
+
+            def read() -> Any:
+                _, _, body = codec.unfold(ask(claim)[1], key="~/k")
+                return codec.decode(body)
+
+            ours, looked, bare_get, bare, checked, plain = (
                 sample.times(1e6)
                 for sample in interleaved(
                     [
-                        repeated(forgetting(one), times=SHARED_READS)
+                        repeated(one, times=SHARED_READS)
                         for one in (
-                            lambda: cache.get_or_load("k", load, ttl_seconds=120),
-                            lambda: cache.get("k"),
-                            claim,
+                            forgetting(lambda: cache.get_or_load("k", load, ttl_seconds=120)),
+                            forgetting(lambda: cache.get("k")),
+                            lambda: ask(plain_get),
+                            lambda: ask(claim),
+                            read,
                             lambda: client.get("plain"),
                         )
                     ],
-                    rounds=ROUNDS // 2,
+                    rounds=SHARED_ROUNDS,
                 )
             )
         client.close()
-    yield Row(
-        "the claim of a shared hit, packed before, on a bare socket",
-        bare,
-        "µs",
-        peer="redis-py GET",
-        peer_value=plain,
-    )
+    for name, sample in (
+        ("a GET, packed before, on a bare socket", bare_get),
+        ("the claim of a shared hit, packed before, on a bare socket", bare),
+        ("the same, and its value checked and decoded", checked),
+    ):
+        yield Row(name, sample, "µs", peer="redis-py GET", peer_value=plain)
     for name, sample in (("get_or_load", ours), ("get", looked)):
         above = Sample(
             tuple(value - base for value, base in zip(sample.values, plain.values, strict=True))
@@ -166,25 +177,20 @@ def shared_hit() -> Iterator[Row]:
         )
 
 
+def _packed_claim(box: Box, key: str) -> bytes:
+    """Write the claim of a load as it is sent."""
+    claims = Claims(box.container.keyspace, "bench").loads(box.container.default_terms())
+    return claims.packed(key, new_token(), time.time())
+
+
 @contextmanager
-def _bare_claims(box: Box, port: int, key: str) -> Iterator[Callable[[], Any]]:
-    """Give what sends a claim of `key` and reads its reply, and does nothing else."""
-    token = new_token()
-    ask = Ask(
-        name=CACHE_NAME,
-        id=f"load-{token}",
-        key=key,
-        payload_hash="",
-        token=token,
-        terms=box.container.default_terms(),
-    )
-    arguments: Any = Claims(box.container.keyspace, "bench").claim(ask).args  # Any: hiredis's own
-    packed = hiredis.pack_command(arguments)
+def _bare(port: int) -> Iterator[Callable[[bytes], Any]]:
+    """Give what sends packed bytes and reads one reply, and does nothing else."""
     reader = hiredis.Reader()
     with socket.create_connection(("127.0.0.1", port)) as wire:
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-        def claim() -> Any:
+        def ask(packed: bytes) -> Any:
             wire.sendall(packed)
             reply: Any = False  # Any: as the parser has it, False where there is none yet
             while reply is False:
@@ -192,7 +198,7 @@ def _bare_claims(box: Box, port: int, key: str) -> Iterator[Callable[[], Any]]:
                 reply = reader.gets()
             return reply
 
-        yield claim
+        yield ask
 
 
 @benchmark("cache: round trips")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from opentelemetry import trace
@@ -10,6 +10,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from sekali.hits import Way
 from tests.properties.protocol.world import World
 from tests.tracing_kit import Daemon, on_lambda
 
@@ -17,6 +18,34 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from redis import Redis
+
+
+BOTH_WAYS: Final = frozenset(
+    f"test_cache{part}" for part in ("", "_calls", "_coherence", "_failure", "_flights", "_time")
+)
+"""Suites of the cache that run with the short way through the shared tier, and without it."""
+
+
+class Closed:
+    """Stand for a short way that nobody can go (see `sekali.shared_hits`)."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self.get = self.get_or_load = lambda *_: Way.LONG
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if metafunc.module.__name__.rpartition(".")[2] in BOTH_WAYS:
+        metafunc.fixturenames.append("way")
+        metafunc.parametrize("way", ["short", "long"], indirect=True)
+
+
+@pytest.fixture
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Let every cache of this test go one way."""
+    chosen: str = request.param
+    if chosen == "long":
+        monkeypatch.setattr("sekali.tiered.SharedHits", Closed)
+    return chosen
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from redis.exceptions import OutOfMemoryError
 from redis.exceptions import TimeoutError as TimedOut
 
 from sekali import scripts
-from sekali.scripts import CLAIM, FINISH, LOG_END, RENEW, Script
+from sekali.scripts import CLAIM, FINISH, LOAD, LOG_END, RENEW, Script
 from tests.worker_world.faults import Killed
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ _STARTED_AT: Final = 14
 
 _POINTS: Final[dict[str, Point]] = {
     CLAIM.sha: "claim",
+    LOAD.sha: "claim",
     LOG_END.sha: "claim",
     "XRANGE": "claim",
     RENEW.sha: "renew",

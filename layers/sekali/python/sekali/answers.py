@@ -10,6 +10,7 @@ import os
 from dataclasses import field
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from sekali.keys import CACHE_NAME
 from sekali.light_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -94,6 +95,19 @@ class Ask:
     rearm: int = 0
     want_stale: bool = False
     slot: Slot | None = field(default=None, repr=False, compare=False)
+
+
+def load_of(key: str, token: str, terms: Terms, refuse: int = 0) -> Ask:
+    """Return what a load asks for; its id is made with its token, so it never comes again."""
+    return Ask(
+        name=CACHE_NAME,
+        id=f"load-{token}",
+        key=key,
+        payload_hash="",
+        token=token,
+        terms=terms,
+        refuse=refuse,
+    )
 
 
 @dataclass(slots=True, kw_only=True)

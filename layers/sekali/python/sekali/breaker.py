@@ -42,6 +42,8 @@ class Breaker:
         self._opened: Moment | None = None
         self._probing: Moment | None = None
         self._left_seconds = BUDGET_SECONDS
+        self.closed: bool = True
+        """Whether every call may be made, which is nearly always so and worth no call of ours."""
 
     def begin(self, budget_seconds: float) -> None:
         """Begin an invocation that may lose `budget_seconds` to calls that fail."""
@@ -50,8 +52,6 @@ class Breaker:
 
     def allows(self) -> bool:
         """Tell whether a call may be made now; if it is the probe, its outcome must be told."""
-        if self._opened is None:  # nearly always, and worth no lock
-            return True
         with self._lock:
             if self._opened is None:
                 return True
@@ -65,17 +65,17 @@ class Breaker:
 
     def succeeded(self) -> bool:
         """Close; True if it was open."""
-        if self._opened is None:
-            return False
         with self._lock:
             was_open = self._opened is not None
             self._opened = self._probing = None
+            self.closed = True
             return was_open
 
     def failed(self, seconds: float) -> None:
         """Open, after a call that took `seconds` to fail."""
         with self._lock:
             self._opened, self._probing = now(self._clock), None
+            self.closed = False
             self._left_seconds -= seconds
 
     def _within(self, since: Moment) -> bool:

@@ -25,7 +25,7 @@ import json
 import json.encoder
 import math
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 from zlib import crc32
 
 from sekali.errors import MessageInvalid, ResultUnencodable, ValueUnreadable
@@ -42,10 +42,9 @@ GREATEST_FENCE = 2**53 - 1
 _MOST_BITS = 14_280
 
 _VERSION = b"01"
-_HEAD = re.compile(
-    rb"(?P<fence>[0-9]{16})(?P<version>[0-9]{2})(?P<size>[0-9]{6})(?P<crc>[0-9a-f]{8})"
-)
+_HEAD = re.compile(rb"[0-9]{16}(?P<version>[0-9]{2})[0-9]{6}[0-9a-f]{8}")
 FENCE_DIGITS = 16
+_VERSION_ENDS = 18
 _HEAD_BYTES = 32
 _CHECKED_BYTES = 24
 
@@ -212,29 +211,46 @@ def read(value: bytes, *, key: str) -> Opened:
             damaged or cut, `key` belongs to another key.
 
     """
+    fence, about, body = unfold(value, key=key)
+    return Opened(
+        fence=fence,
+        body=body,
+        created=about["c"],
+        ttl_seconds=about["t"],
+        epochs=about["e"],
+        soft_seconds=about.get("s"),
+        stale_seconds=about.get("g", 0.0),
+        load_seconds=about.get("l", 0.0),
+        packing=about.get("p", ""),
+    )
+
+
+def unfold(value: bytes, *, key: str) -> tuple[int, dict[str, Any], bytes]:  # Any: JSON
+    """Check a stored value; return its fence, what `header` wrote about it, and its body.
+
+    Raises:
+        ValueUnreadable: as `read` says.
+    """
+    checked = crc32(value[_HEAD_BYTES:], crc32(value[:_CHECKED_BYTES]))
+    if (
+        value[FENCE_DIGITS:_VERSION_ENDS] != _VERSION
+        or value[_CHECKED_BYTES:_HEAD_BYTES] != b"%08x" % checked
+        or not value[:_CHECKED_BYTES].isdigit()
+    ):
+        raise ValueUnreadable(_fault_of(value))
+    start = _HEAD_BYTES + int(value[_VERSION_ENDS:_CHECKED_BYTES])
+    about = decode(value[_HEAD_BYTES:start])
+    if about["k"] != key:
+        raise ValueUnreadable("key")
+    return int(value[:FENCE_DIGITS]), about, value[start:]
+
+
+def _fault_of(value: bytes) -> Literal["garbage", "version", "checksum"]:
+    """Return why these bytes are no value of ours."""
     head = _HEAD.match(value)
     if head is None:
-        raise ValueUnreadable("garbage")
-    fence, version, size, crc = head.groups()
-    if version != _VERSION:
-        raise ValueUnreadable("version")
-    if int(crc, 16) != crc32(value[_HEAD_BYTES:], crc32(value[:_CHECKED_BYTES])):
-        raise ValueUnreadable("checksum")
-    start = _HEAD_BYTES + int(size)
-    meta = decode(value[_HEAD_BYTES:start])
-    if meta["k"] != key:
-        raise ValueUnreadable("key")
-    return Opened(
-        fence=int(fence),
-        body=value[start:],
-        created=meta["c"],
-        ttl_seconds=meta["t"],
-        epochs=meta["e"],
-        soft_seconds=meta.get("s"),
-        stale_seconds=meta.get("g", 0.0),
-        load_seconds=meta.get("l", 0.0),
-        packing=meta.get("p", ""),
-    )
+        return "garbage"
+    return "checksum" if head["version"] == _VERSION else "version"
 
 
 def fence_of(value: bytes) -> int:

@@ -282,14 +282,15 @@ class Waits:
         """Know nothing of the client yet."""
         self._configured: dict[str, float | None] | None = None
         self._cut_to: float | None = None
-        self._plenty_seconds = math.inf
+        self.plenty_seconds: float = math.inf
+        """With more than that left, `fit` has nothing to do."""
 
     def fit(self, client: Any, left_seconds: float | None) -> bool:  # Any: a client of redis-py
         """Let nothing on this client wait past `left_seconds`; None is without an end.
 
         True where its time-outs are others from now on, so that connections have to be made anew.
         """
-        if self._cut_to is None and (left_seconds or 0.0) > self._plenty_seconds:
+        if left_seconds is not None and left_seconds > self.plenty_seconds:
             return False
         pools = pools_of(client)
         if self._configured is None:
@@ -301,8 +302,9 @@ class Waits:
             if self._cut_to is not None and half / 2 <= self._cut_to <= half:
                 return False
             self._cut_to = half * 0.75
+            self.plenty_seconds = math.inf
         elif self._cut_to is None:
-            self._plenty_seconds = math.inf if longest is None else 2 * longest
+            self.plenty_seconds = math.inf if longest is None else 2 * longest
             return False
         else:
             self._cut_to = None

@@ -25,7 +25,8 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 # By table and key: a process may hold several containers, as tests do.
-_LOADING: ContextVar[frozenset[tuple[int, str]]] = ContextVar("sekali_loading", default=frozenset())
+LOADING: ContextVar[frozenset[tuple[int, str]]] = ContextVar("sekali_loading", default=frozenset())
+"""The loads that the caller runs inside of."""
 
 
 class Abandoned(Exception):
@@ -96,28 +97,30 @@ class Flights(Generic[T]):
 
     def land(self, key: str, flight: Flight[T], result: T) -> None:
         """End a flight with its result."""
-        self._remove(key, flight)
-        if flight.future is not None:  # nobody can join any more
-            flight.future.set_result(result)
+        waiting = self.close(key, flight)
+        if waiting is not None:
+            waiting.set_result(result)
 
     def fail(self, key: str, flight: Flight[T], error: BaseException) -> None:
         """End a flight without: with the load's error, or, where the leader left, without one."""
-        self._remove(key, flight)
-        if flight.future is None:
+        waiting = self.close(key, flight)
+        if waiting is None:
             return
         shared = error if isinstance(error, Exception) else Abandoned()
-        flight.future.set_exception(shared)
+        waiting.set_exception(shared)
         # Nobody may wait for it, and an unheard error is no warning.
-        flight.future.exception()
+        waiting.exception()
 
-    def _remove(self, key: str, flight: Flight[T]) -> None:
+    def close(self, key: str, flight: Flight[T]) -> Future[T] | None:
+        """Let nobody join a flight any more; return what those who did wait for, if any did."""
         with self._guard:
             if self._flights.get(key) is flight:
                 del self._flights[key]
+        return flight.future
 
     def inside(self, key: str) -> bool:
         """Tell whether the caller runs inside the load of `key`."""
-        return (id(self), key) in _LOADING.get()
+        return (id(self), key) in LOADING.get()
 
     def loading(self, *keys: str) -> Inside:
         """Mark the block, and whatever it starts with its context, as the load of `keys`."""
@@ -134,10 +137,10 @@ class Inside:
         self._keys = keys
 
     def __enter__(self) -> None:
-        self._token = _LOADING.set(_LOADING.get() | self._keys)
+        self._token = LOADING.set(LOADING.get() | self._keys)
 
     def __exit__(self, *_: object) -> None:
-        _LOADING.reset(self._token)
+        LOADING.reset(self._token)
 
 
 class Gate:

@@ -13,18 +13,26 @@ belong to the load, and are checked where one may follow.
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sekali.errors import ValueUnreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from sekali.clock import Clock
     from sekali.entries import Entry
     from sekali.local import Local
 
+    ShortWay = Callable[[str, Callable[[], Any], float | None, Mapping[str, Any]], object]
 T = TypeVar("T")
+
+
+class Way(Enum):
+    """Say that a call has to go the long way; nothing was done for it yet."""
+
+    LONG = "long"
 
 
 class GetOrLoad(Protocol):
@@ -48,8 +56,11 @@ class Hits:
     __slots__ = ("get_or_load", "open", "take")
 
     get_or_load: GetOrLoad
-    open: Callable[[], None]
-    """Let hits be answered: the local tier is known to be as new as the invocation."""
+    open: Callable[[ShortWay], None]
+    """Let hits be answered: the local tier is known to be as new as the invocation.
+
+    What is not local goes the short way through the shared tier, if that can be gone.
+    """
     take: Callable[[], int]
     """Return the number of hits since the last time."""
 
@@ -57,6 +68,7 @@ class Hits:
         """Answer nothing before `open`."""
         entries: dict[str, Entry] = {}
         window, wall_clock, monotonic_clock = local.window, clock.wall, clock.monotonic
+        short: ShortWay = _closed
         hits = 0.0  # a whole number; adding to one above 256 would make an object that is dearer
 
         def get_or_load(
@@ -70,30 +82,34 @@ class Hits:
             try:
                 entry = entries[key]
             except (KeyError, TypeError):  # what is no text at all is refused further on
-                return otherwise(key, loader, ttl_seconds=ttl_seconds, **options)
-            # As `Local.fresh`, spelt out.
-            wall = wall_clock()
-            if (
-                wall < entry.fresh_wall
-                and window.least <= wall - monotonic_clock() <= window.most
-                and (not options or "level" not in options)
-            ):
-                entry.visited = True
-                hits += 1.0
-                if entry.body is None:
-                    # The type of a key's values is its callers' agreement.
-                    return entry.value  # type: ignore[return-value]
-                try:
-                    return entry.decode(entry.body)  # type: ignore[return-value]  # the same
-                except ValueUnreadable:  # of the codec: what it wrote it does not read
-                    hits -= 1.0
+                pass
+            else:
+                # As `Local.fresh`, spelt out.
+                wall = wall_clock()
+                if (
+                    wall < entry.fresh_wall
+                    and window.least <= wall - monotonic_clock() <= window.most
+                    and (not options or "level" not in options)
+                ):
+                    entry.visited = True
+                    hits += 1.0
+                    if entry.body is None:
+                        # The type of a key's values is its callers' agreement.
+                        return entry.value  # type: ignore[return-value]
+                    try:
+                        return entry.decode(entry.body)  # type: ignore[return-value]  # the same
+                    except ValueUnreadable:  # of the codec: what it wrote it does not read
+                        hits -= 1.0
+            found = short(key, loader, ttl_seconds, options)
+            if found is not Way.LONG:
+                return found  # type: ignore[return-value]  # the same
             return otherwise(key, loader, ttl_seconds=ttl_seconds, **options)
 
         get_or_load.__qualname__ = "Tiered.get_or_load"
 
-        def let() -> None:
-            nonlocal entries
-            entries = local.plain
+        def let(shared_hits: ShortWay) -> None:
+            nonlocal entries, short
+            entries, short = local.plain, shared_hits
 
         def take() -> int:
             nonlocal hits
@@ -101,3 +117,8 @@ class Hits:
             return int(taken)
 
         self.get_or_load, self.open, self.take = get_or_load, let, take
+
+
+def _closed(*_: object) -> object:
+    """Send everybody the long way."""
+    return Way.LONG

@@ -126,8 +126,10 @@ def fresh_seconds(
     uniform: Uniform,
 ) -> float:
     """Return in how many seconds the value is due for a refresh; 0 or less is now."""
-    chance = 1.0 - uniform(0.0, 1.0)
-    early = left_seconds + load_seconds * math.log(chance) if chance > 0 else 0.0
+    early = left_seconds
+    if load_seconds > 0:
+        chance = 1.0 - uniform(0.0, 1.0)
+        early = left_seconds + load_seconds * math.log(chance) if chance > 0 else 0.0
     return early if soft_seconds is None else min(early, soft_seconds - age_seconds)
 
 

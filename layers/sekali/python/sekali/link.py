@@ -77,11 +77,16 @@ class Link:
         poll.register(opened, select.POLLIN)
         self._poll = poll.poll
 
-    def is_sound(self) -> bool:
-        """Tell whether it is open, as far as this side knows, with nothing unread on it."""
+    def is_sound(self, *, rested: bool = True) -> bool:
+        """Tell whether it is open, as far as this side knows, with nothing unread on it.
+
+        One that has not rested since it was read to the end is taken to be as it was left.
+        """
         # A socket that was closed here may have left its number to another one.
         if not self.is_open or self._holds():
             return False
+        if not rested:
+            return True
         encrypted: Any = getattr(self._socket, "pending", None)  # Any: of a TLS socket
         if encrypted is None:
             return not self._poll(0)
@@ -109,8 +114,16 @@ class Link:
         Raises:
             Disconnected: not all of them went.
         """
+        self.send_packed(b"".join(map(_pack, commands)))
+
+    def send_packed(self, packed: bytes) -> None:
+        """Send what is packed already.
+
+        Raises:
+            Disconnected: not all of it went.
+        """
         try:
-            self._send(b"".join(map(_pack, commands)))
+            self._send(packed)
         except OSError as error:
             raise broken(error) from error
 

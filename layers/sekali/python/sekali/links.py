@@ -6,6 +6,7 @@ A cache in cluster mode keeps redis-py's client, whose map of the slots is worth
 from __future__ import annotations
 
 import socket
+import struct
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -123,7 +124,7 @@ class Links:
                 # Reading the system's authorities takes longer than all the rest.
                 self._context = self._context or self._tls()
                 opened = self._context.wrap_socket(opened, server_hostname=self._address[0])
-            opened.settimeout(reply_seconds)
+            _bound(opened, reply_seconds)
         except BaseException:
             opened.close()
             raise
@@ -136,6 +137,23 @@ class Links:
         (reply,) = link.read(1)
         if isinstance(reply, Exception):
             raise Disconnected(str(reply), cause="AuthenticationError") from reply
+
+
+def _bound(opened: socket.socket, seconds: float | None) -> None:
+    """Let no send and no read wait for longer.
+
+    The system counts the time, where it can: Python looks whether a socket with a time-out is ready
+    before each call, two calls of the system where one does. What is late raises BlockingIOError
+    then. A socket that encrypts has to count by itself.
+    """
+    if not seconds or hasattr(opened, "pending"):
+        opened.settimeout(seconds)
+        return
+    whole = int(seconds)
+    bound = struct.pack("@ll", whole, max(int((seconds - whole) * 1e6), 0 if whole else 1))
+    opened.settimeout(None)
+    for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+        opened.setsockopt(socket.SOL_SOCKET, option, bound)
 
 
 class Server:

@@ -40,6 +40,7 @@ from sekali.steps import (
     bound_seconds,
     chosen_marks,
     flush_with_tail,
+    nothing,
     old_of,
 )
 from sekali.telemetry import events
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
 
     from sekali.answers import ClaimAnswer, Lease
     from sekali.entries import Seen
+    from sekali.served import Taken
+    from sekali.shared_hits import Opening
 
 _log = logging.getLogger(__name__)
 
@@ -85,8 +88,10 @@ class Loading:
         self._until = until
         self._contended = False
 
-    def steps(self) -> Steps:
-        """Yield the steps to the value; returns it."""
+    def steps(self, opening: Opening | None = None) -> Steps:
+        """Yield the steps to the value; returns it. With an opening, those after its claim."""
+        if opening is not None:
+            return (yield from self._from_shared(opening))
         seen = self._tiers.local.look(self._call.scoped)
         trusted = seen is not None and self._vouched(seen)
         if seen is not None and not trusted:
@@ -162,17 +167,19 @@ class Loading:
 
     # What is shared.
 
-    def _from_shared(self) -> Steps:
+    def _from_shared(self, opening: Opening | None = None) -> Steps:
         refusals, pause = 0, FIRST_PAUSE_SECONDS
         while True:
             passage = self._passage
-            sent_at = self._tiers.invocation.now()
             try:
-                answer, apply = yield from self._claim(sent_at)
+                answer, apply = yield from self._answered(opening)
             except SharedUnavailable as error:
                 return (yield from self._without_shared(error))
             if isinstance(answer, Served):
-                result = yield from self._serve(answer, apply)
+                taken = passage.take_served(answer) if opening is None else opening.taken
+                opening = None
+                apply()
+                result = yield from self._serve(taken)
                 if result is not None:
                     return result
                 refusals += 1
@@ -180,6 +187,7 @@ class Loading:
                 if refusals < MOST_REFUSALS:
                     continue
             apply()
+            opening = None
             if isinstance(answer, Acquired) or not self._contended:
                 tell_claim(self._tiers.emit, passage.ask, answer)
                 self._contended = True
@@ -205,23 +213,33 @@ class Loading:
         self._due = False
         if isinstance(reply, Exception):
             apply()
-            raise SharedUnavailable("claim", str(reply)) from reply
-        return tiers.invocation.claims.read_claim(passage.ask, reply, sent_at), apply
+        return self._read(reply, sent_at), apply
 
-    def _serve(
-        self, served: Served, apply: Callable[[], None]
-    ) -> Generator[Step, Any, Result[Any] | None]:
+    def _answered(
+        self, opening: Opening | None
+    ) -> Generator[Step, Any, tuple[ClaimAnswer, Callable[[], None]]]:
+        """Claim, or take over a claim that was sent."""
+        if opening is None:
+            return (yield from self._claim(self._tiers.invocation.now()))
+        self._passage.resume(opening)
+        if isinstance(opening.reply, SharedUnavailable):
+            raise opening.reply
+        return self._read(opening.reply, opening.sent_at), nothing
+
+    def _read(self, reply: Any, sent_at: float) -> ClaimAnswer:  # Any: as the client has it
+        if isinstance(reply, Exception):
+            raise SharedUnavailable("claim", str(reply)) from reply
+        return self._tiers.invocation.claims.read_claim(self._passage.ask, reply, sent_at)
+
+    def _serve(self, taken: Taken | None) -> Generator[Step, Any, Result[Any] | None]:
         """Return the served value if it is fresh; keep it to fall back on if only that."""
         tiers, passage = self._tiers, self._passage
-        taken = passage.take_served(served)
-        apply()
         if taken is None:
             return None
-        old, opened, due_seconds = taken
-        if self._call.tags or opened.epochs:
-            if not passage.carries_named(opened.epochs):
+        if self._call.tags or taken.epochs:
+            if not passage.carries_named(taken.epochs):
                 return None
-            others = passage.others(opened.epochs)
+            others = passage.others(taken.epochs)
             if doubtful := tiers.coherence.doubtful(others):
                 try:
                     yield from flush_with_tail(
@@ -231,8 +249,8 @@ class Loading:
                     return None
             if tiers.coherence.doubtful(others):
                 return None
-        passage.old = old
-        if old.left_seconds > 0 and (due_seconds > 0 or self._postponed()):
+        passage.old = old = taken.old
+        if old.left_seconds > 0 and (taken.due_seconds > 0 or self._postponed()):
             return self._answer(old)
         return None
 

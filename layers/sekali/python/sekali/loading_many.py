@@ -90,13 +90,12 @@ class LoadingMany:
         key, taken = passage.call.key, passage.take_served(answer)
         if taken is None:
             return
-        old, opened, due_seconds = taken
-        current = passage.carries_named(opened.epochs) and not self._tiers.coherence.doubtful(
-            passage.others(opened.epochs)
+        current = passage.carries_named(taken.epochs) and not self._tiers.coherence.doubtful(
+            passage.others(taken.epochs)
         )
-        if current and old.left_seconds > 0 and due_seconds > 0:
+        if current and taken.left_seconds > 0 and taken.due_seconds > 0:
             self._tiers.emit(events.CacheRead(source="shared", name=CACHE_NAME, key=key))
-            found[key] = Result(old.value, "shared", old.age_seconds)
+            found[key] = taken.result
 
     def _load(
         self, passages: Mapping[str, Passage], leases: Mapping[str, Lease]

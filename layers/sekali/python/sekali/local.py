@@ -60,6 +60,7 @@ PLAIN_PREFIX: Final = f"{CACHE_NAME}/"
 # What an entry costs beside its key and value (measured: 400): the object, its numbers, its place.
 _ENTRY_BYTES = 400
 _NO_EPOCHS: Mapping[str, str] = MappingProxyType({})
+_size_of = sys.getsizeof
 _ATOMS = frozenset({str, bytes, int, float, bool, type(None)})
 
 
@@ -227,33 +228,94 @@ class Local:
             except ResultUnencodable:
                 self.drop(key)
                 return False
-        born = now(self._clock) if since is None else since
-        fresh = ttl_seconds if fresh_seconds is None else min(fresh_seconds, ttl_seconds)
-        entry = Entry(
-            key=key,
-            value=value if encoded is None else None,
-            body=encoded,
-            decode=decode,
-            size=(size or sys.getsizeof(encoded)) + sys.getsizeof(key) + _ENTRY_BYTES,
-            fresh_wall=born.wall + fresh,
-            born=born,
-            age_seconds=age_seconds,
+        return self.keep(
+            key,
+            value,
+            encoded,
+            decode,
+            now(self._clock) if since is None else since,
+            fresh_seconds=ttl_seconds if fresh_seconds is None else fresh_seconds,
             ttl_seconds=ttl_seconds,
             kept_seconds=ttl_seconds + stale_seconds,
+            age_seconds=age_seconds,
             fence=fence,
             epochs=epochs,
+            size=size,
+            only_if=only_if,
         )
-        fits = entry.kept_seconds > 0 and entry.size <= self._max_bytes and self._max_entries > 0
-        self._follow_clocks()
+
+    def keep(
+        self,
+        key: str,
+        value: object,
+        body: bytes | None,
+        decode: Callable[[bytes], object],
+        born: Moment,
+        *,
+        fresh_seconds: float,
+        ttl_seconds: float,
+        kept_seconds: float,
+        age_seconds: float,
+        fence: int,
+        epochs: Mapping[str, str],
+        size: int | None = None,
+        drops: int | None = None,
+        only_if: Callable[[], bool] | None = None,
+    ) -> bool:
+        """Keep a value that is known to fit one of both forms; `put` says what the others are.
+
+        Args:
+            key: as `put`.
+            value: what was decoded, or put.
+            body: what `codec.encode` or another codec made of it, None if it is immutable.
+            decode: as `put`.
+            born: when it began to age here.
+            fresh_seconds: as `put`, and cut to the TTL.
+            ttl_seconds: as `put`.
+            kept_seconds: how long it is kept, past its TTL for `look` alone.
+            age_seconds: as `put`.
+            fence: as `put`.
+            epochs: as `put`.
+            size: of an immutable value in bytes, where the caller has it.
+            drops: it is not kept if `drops` is another number by then.
+            only_if: as `put`.
+        """
+        if body is not None and type(value) in _ATOMS:
+            body = None
+        if size is None:
+            size = _size_of(value if body is None else body)
+        fresh = min(fresh_seconds, ttl_seconds)
+        entry = Entry(
+            key,
+            value if body is None else None,
+            body,
+            decode,
+            size + _size_of(key) + _ENTRY_BYTES,
+            born.wall + fresh if fresh > 0 else born.wall,
+            born,
+            age_seconds,
+            ttl_seconds,
+            kept_seconds,
+            fence,
+            epochs,
+        )
+        window = self.window
+        if not window.least <= self._wall() - self._monotonic() <= window.most:
+            self._follow_clocks()
         with self._lock:
             there = self._entries.get(key)
             if there is not None and there.fence > fence:
                 return False
+            if drops is not None and drops != self.drops:
+                return False
             if only_if is not None and not only_if():
                 return False
-            self._remove(key)
+            if there is not None:
+                self._remove(key)
+            if not (kept_seconds > 0 and entry.size <= self._max_bytes and self._max_entries > 0):
+                return False
             # A clock that was set back after the value was born leaves its age unknown.
-            if not fits or born.wall - born.monotonic > self.window.most:
+            if born.wall - born.monotonic > window.most:
                 return False
             self._insert(key, entry)
             return True

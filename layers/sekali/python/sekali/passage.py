@@ -18,22 +18,25 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sekali import codec
-from sekali.answers import Ask, End, Finished, new_token
+from sekali.answers import End, Finished, load_of, new_token
 from sekali.calls import Call, ChosenMark, Old, Tiers, tags_of
 from sekali.clock import Moment, now
-from sekali.errors import ResultUnencodable, ValueTooLarge, ValueUnreadable
+from sekali.errors import ResultUnencodable, ValueTooLarge
 from sekali.keys import CACHE_NAME
 from sekali.lifetimes import Lifetime, Loaded, fresh_seconds
 from sekali.light_dataclass import dataclass
+from sekali.served import take
 from sekali.telemetry import events
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from sekali.answers import Lease, Outcome, Served
+    from sekali.answers import Ask, Lease, Outcome, Served
     from sekali.claims import Reply
     from sekali.packing import Packed
     from sekali.scripts import Command
+    from sekali.served import Taken
+    from sekali.shared_hits import Opening
 
 _log = logging.getLogger(__name__)
 
@@ -75,14 +78,8 @@ class Passage:
     def __post_init__(self) -> None:
         """Mint the claim's token; refuse what is known not to be fresh."""
         token = new_token()
-        self.ask = Ask(
-            name=CACHE_NAME,
-            id=f"load-{token}",
-            key=self.call.key,
-            payload_hash="",
-            token=token,
-            terms=self.tiers.terms,
-            refuse=self.old.fence if self.old else 0,
+        self.ask = load_of(
+            self.call.key, token, self.tiers.terms, self.old.fence if self.old else 0
         )
 
     # The claim.
@@ -92,54 +89,37 @@ class Passage:
         self._sent = now(self.tiers.clock)
         self._drops = self.tiers.local.drops
 
+    def resume(self, opening: Opening) -> None:
+        """Go on from a claim that was sent for this key."""
+        self.ask = load_of(self.call.key, opening.token, self.tiers.terms)
+        self._sent, self._drops = opening.sent, opening.drops
+
     def claim(self) -> Command:
         """Return the claim's command."""
         self.note()
-        return self.tiers.invocation.claims.claim(self.ask)
+        return self.tiers.invocation.claims.load(self.ask)
 
     def refuse(self, served: Served) -> None:
         """Ask for a newer value than this one at the next claim."""
         self.tiers.local.drop(self.call.scoped)
         self.ask = replace(self.ask, refuse=codec.fence_of(served.value))
 
-    def take_served(self, served: Served) -> tuple[Old, codec.Opened, float] | None:
-        """Keep a served value; return it with its seconds until it is due, or None if unreadable.
+    def take_served(self, served: Served) -> Taken | None:
+        """Keep a served value and return it, or None if it is unreadable.
 
         Whether its tags are current is not decided here.
         """
-        call, tiers = self.call, self.tiers
-        try:
-            opened = codec.read(served.value, key=call.scoped)
-            body = call.packing.unpack(opened.body, opened.packing)
-            value = call.packing.decode(body)
-        except ValueUnreadable as error:
-            tiers.emit(events.UnreadableValue(name=CACHE_NAME, reason=error.reason))
-            return None
-        left = min(served.remaining_seconds - opened.stale_seconds, opened.ttl_seconds)
-        age = opened.ttl_seconds - left
-        due = fresh_seconds(
-            left_seconds=left,
-            age_seconds=age,
-            soft_seconds=opened.soft_seconds,
-            load_seconds=opened.load_seconds,
-            uniform=tiers.uniform,
+        call = self.call
+        return take(
+            self.tiers,
+            call.scoped,
+            served.value,
+            remaining_seconds=served.remaining_seconds,
+            sent=self._sent,
+            drops=self._drops,
+            packing=call.packing,
+            most_seconds=call.lifetime.local_seconds,
         )
-        self._keep(
-            value,
-            body,
-            opened.fence,
-            opened.epochs,
-            left_seconds=left,
-            due_seconds=due,
-            stale_seconds=opened.stale_seconds,
-            age_seconds=age,
-            since=self._sent,
-            only_if=self._nothing_dropped_since(self._drops),
-        )
-        old = Old(
-            value=value, fence=opened.fence, age_seconds=age, left_seconds=left, source="shared"
-        )
-        return old, opened, due
 
     def carries_named(self, epochs: Mapping[str, str]) -> bool:
         """Tell whether a value carries every named tag, with the mark that came with its claim."""

@@ -9,7 +9,6 @@ that is past its TTL, or not fresh by its tags, or not readable, is not found.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 from sekali.answers import Served
@@ -18,17 +17,16 @@ from sekali.errors import SharedUnavailable
 from sekali.keys import CACHE_NAME
 from sekali.passage import Passage
 from sekali.scripts import Command
+from sekali.shared_hits import tell_not_looked_up
 from sekali.steps import flush_with_tail
 from sekali.telemetry import events
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Mapping, Sequence
 
-    from sekali.calls import Call, Old, Tiers
-    from sekali.codec import Opened
+    from sekali.calls import Call, Tiers
+    from sekali.served import Taken
     from sekali.steps import Step
-
-_log = logging.getLogger(__name__)
 
 
 class Reading:
@@ -55,7 +53,7 @@ class Reading:
             try:
                 found |= yield from self._shared(asking)
             except SharedUnavailable as error:
-                _log.warning("%d keys were not looked up: %s", len(asking), error)
+                tell_not_looked_up(len(asking), error)
         for key, result in found.items():
             self._tiers.emit(events.CacheRead(source=result.source, name=CACHE_NAME, key=key))
         return found
@@ -78,7 +76,7 @@ class Reading:
         replies, apply, _ = yield from flush_with_tail(
             self._tiers, commands, due=self._due, operation="get"
         )
-        taken: dict[str, tuple[Old, Opened, float]] = {}
+        taken: dict[str, Taken] = {}
         for index, passage in enumerate(passages):
             left_ms, value = replies[2 * index : 2 * index + 2]
             if isinstance(left_ms, int) and isinstance(value, bytes) and left_ms > 0:
@@ -86,18 +84,19 @@ class Reading:
                 if read is not None:
                     taken[passage.call.key] = read
         apply()
-        yield from self._ask_marks([opened for _, opened, _ in taken.values()])
-        return {
-            key: Result(old.value, old.source, old.age_seconds)
-            for key, (old, opened, _) in taken.items()
-            if old.left_seconds > 0 and self._tiers.coherence.current(opened.epochs)
-        }
+        return (yield from current(self._tiers, taken))
 
-    def _ask_marks(self, values: Sequence[Opened]) -> Generator[Step, Any, None]:
-        doubtful = {
-            tag: None for opened in values for tag in self._tiers.coherence.doubtful(opened.epochs)
-        }
-        if doubtful:
-            yield from flush_with_tail(
-                self._tiers, [], due=False, tags=list(doubtful), operation="marks"
-            )
+
+def current(
+    tiers: Tiers, taken: Mapping[str, Taken]
+) -> Generator[Step, Any, dict[str, Result[Any]]]:
+    """Yield the step that asks for unknown marks, if any; return what is fresh, by key."""
+    coherence = tiers.coherence
+    doubtful = {tag: None for one in taken.values() for tag in coherence.doubtful(one.epochs)}
+    if doubtful:
+        yield from flush_with_tail(tiers, [], due=False, tags=list(doubtful), operation="marks")
+    return {
+        key: one.result
+        for key, one in taken.items()
+        if one.left_seconds > 0 and coherence.current(one.epochs)
+    }

@@ -23,8 +23,9 @@ class WrappedConnection:
         """Keep it."""
         self.connection = connection
 
-    def is_sound(self) -> bool:
+    def is_sound(self, *, rested: bool = True) -> bool:
         """Tell whether it is open, as far as this side knows, with nothing unread on it."""
+        del rested  # redis-py is asked each time
         from redis.exceptions import RedisError
 
         try:
@@ -41,6 +42,15 @@ class WrappedConnection:
         connection = self.connection
         with ours():
             connection.send_packed_command(connection.pack_commands(commands), check_health=False)
+
+    def send_packed(self, packed: bytes) -> None:
+        """Send what is packed already.
+
+        Raises:
+            Disconnected: not all of it went.
+        """
+        with ours():
+            self.connection.send_packed_command([packed], check_health=False)
 
     def read(self, wanted: int) -> list[Any]:  # Any: as the commands' replies
         """Return so many replies; what the server refused stands in its reply's place.

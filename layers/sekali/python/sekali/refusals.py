@@ -62,4 +62,6 @@ def refusal(text: str) -> Refused | Disconnected:
 
 def broken(error: OSError) -> Disconnected:
     """Return what an error of the system's calls means."""
-    return (Late if isinstance(error, TimeoutError) else Disconnected)(str(error))
+    # What the system itself bounds, it calls blocking (see `links`).
+    late = isinstance(error, TimeoutError | BlockingIOError)
+    return (Late if late else Disconnected)(str(error))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sekali.calls import Call, Tiers
     from sekali.driving import Driver
     from sekali.flights import Flight, Flights
+    from sekali.shared_hits import Opening
     from sekali.steps import Step
 
     Steps = Generator[Step, Any, Result[Any]]
@@ -52,10 +53,10 @@ class SingleFlight:
         self._postpone = postpone
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def _steps(self, call: Call, until: float | None) -> Steps:
+    def _steps(self, call: Call, until: float | None, opening: Opening | None = None) -> Steps:
         return Loading(
             self._tiers, call, due=self._is_due(), postpone=self._postpone, until=until
-        ).steps()
+        ).steps(opening)
 
     def until(self, call: Call) -> float:
         """Return when a wait that begins now is over."""
@@ -90,10 +91,20 @@ class SingleFlight:
                 note_wait(self._tiers.invocation.now() - began)
             return self._driver.drive(_own(call, result))
 
-    def _lead(self, call: Call, flight: Flight[Result[Any]], until: float | None) -> Result[Any]:
+    def go_on(self, call: Call, flight: Flight[Result[Any]], opening: Opening) -> Result[Any]:
+        """Lead a flight whose claim was sent by the short way (see `shared_hits`)."""
+        return self._lead(call, flight, None, opening)
+
+    def _lead(
+        self,
+        call: Call,
+        flight: Flight[Result[Any]],
+        until: float | None,
+        opening: Opening | None = None,
+    ) -> Result[Any]:
         try:
             with self._flights.loading(call.scoped):
-                result = self._driver.drive(self._steps(call, until))
+                result = self._driver.drive(self._steps(call, until, opening))
         except BaseException as error:
             self._flights.fail(call.scoped, flight, error)
             raise

@@ -83,7 +83,7 @@ def flush_with_tail(
     """
     coherence = tiers.coherence
     if not due and not tags:
-        return (yield Flush(commands, operation)), _nothing, {}
+        return (yield Flush(commands, operation)), nothing, {}
     glance = coherence.glance() if due else None
     asked = {tag: coherence.ask_mark(tag)[0] for tag in tags}
     before = [glance.command] if glance else []
@@ -103,7 +103,7 @@ def flush_with_tail(
     return replies[skip:], apply, marks
 
 
-def _nothing() -> None:
+def nothing() -> None:
     """Stand for the tail where it is not due."""
 
 

@@ -32,12 +32,13 @@ from sekali.calls import Level, Result, Tiers, call_of, tags_of, texts_of
 from sekali.driving import Driver
 from sekali.errors import LoadTimeout
 from sekali.explaining import Explanation, explain
-from sekali.hits import GetOrLoad, Hits
+from sekali.hits import GetOrLoad, Hits, Way
 from sekali.keys import CACHE_NAME
 from sekali.local import MISSING, PLAIN_PREFIX
 from sekali.packing import PLAIN
-from sekali.reading import Reading
+from sekali.reading import Reading, current
 from sekali.refreshes import Refreshes
+from sekali.shared_hits import SharedHits
 from sekali.single_flight import SingleFlight
 from sekali.telemetry import events
 from sekali.writing import invalidate, set_value
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from sekali.lifetimes import Uniform
     from sekali.local import Local
     from sekali.packing import Packing
+    from sekali.served import Taken
     from sekali.shared import Shared
     from sekali.telemetry.spans import Spans
 
@@ -106,6 +108,9 @@ class Tiered:
         self._due = True
         self._hits = 0
         self._quick = Hits(local, clock, self._get_or_load)
+        self._short = SharedHits(
+            self._tiers, shared, flights, go_on=self._flying.go_on, current=self._current
+        )
         self.get_or_load = self._quick.get_or_load
 
     # Get or load.
@@ -121,10 +126,16 @@ class Tiered:
         key: str,
         loader: Callable[[], T],
         *,
+        ttl_seconds: float | None = None,
         level: Level | None = None,
         **options: Any,  # Any: the options of `look_up`, which checks them
     ) -> T:
-        call = call_of(key, loader, level=level, **options)
+        if self._due and level is None and self._follows():  # the first call of an invocation
+            # Any: what its loader returned.
+            found: Any = self._short.get_or_load(key, loader, ttl_seconds, options)
+            if found is not Way.LONG:
+                return found  # type: ignore[no-any-return]  # the same
+        call = call_of(key, loader, ttl_seconds=ttl_seconds, level=level, **options)
         found = self._hit(key, level)
         if found is not MISSING:
             return cast("T", found)
@@ -265,7 +276,16 @@ class Tiered:
         packing: Packing = PLAIN,
     ) -> Any:  # Any: whatever is cached
         """Return the value of `key` from either tier, or `default`; nothing is loaded."""
+        if level is None and packing is PLAIN and self._follows():
+            found = self._short.get(key)
+            if found is not Way.LONG:
+                return default if found is MISSING else found
         return self.get_many([key], level=level, packing=packing).get(key, default)
+
+    def _current(self, key: str, taken: Taken) -> object:
+        """Return a value that carries tags if it is fresh by them, else MISSING."""
+        found = self._driver.drive(current(self._tiers, {key: taken}))
+        return found[key].value if key in found else MISSING
 
     def get_many(
         self,
@@ -349,15 +369,21 @@ class Tiered:
         """Tell whether the log's tail was not read since this invocation began."""
         return self._tiers.coherence.applied == self._applied
 
+    def _follows(self) -> bool:
+        """Tell whether the local tier is as new as the invocation; if so, hits are answered."""
+        if self._due:
+            self._due = self._is_due()
+            if self._due:
+                return False
+            self._quick.open(self._short.get_or_load)
+        return True
+
     def _hit(self, key: str, level: Level | None) -> object:
         """Return what is local and fresh, where the level needs no question, else MISSING."""
         if level not in (None, "per_invocation"):
             return MISSING
-        if self._due:
-            self._due = self._is_due()
-            if self._due:
-                return MISSING
-            self._quick.open()
+        if not self._follows():
+            return MISSING
         found = self._local.fresh(PLAIN_PREFIX + key)
         if found is not MISSING:
             self._hits += 1

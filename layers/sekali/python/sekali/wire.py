@@ -10,7 +10,7 @@ client keeps one connection at hand; whoever finds it in use takes another one f
     t=3  somebody changed the time-outs (Waits)   the next one connects anew
 
 A connection on which anything went wrong, a reply too many or too few included, is closed and never
-read again. Before each flush it is looked at: one that the server has closed, or on which something
+read again. Before a flush it is looked at: one that the server has closed, or on which something
 lies unread, is left. What the server refused stands in its reply's place, as with the pipeline.
 
 On a cluster this way is taken where all commands belong to one node, as those of one key do; what
@@ -28,12 +28,14 @@ from sekali.redis_py import WrappedPool, ours
 from sekali.refusals import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from sekali.link import Arguments
 
 MOST_ROUTED_COMMANDS: Final = 8
 """Above that the commands of a flush to a cluster hardly ever belong to one node."""
+AWAY: Final = object()
+"""Stands for a reply where nothing was sent."""
 _LONG: Final = "XRANGE"
 """The command whose reply may have ten thousand parts. It goes first where it goes at all."""
 _RUNS: Final = frozenset({"EVALSHA", "EVAL"})
@@ -46,12 +48,16 @@ _NO_MORE: Final[Iterator[Sequence[Arguments]]] = iter(())
 class Talker(Protocol):
     """Be a connection: `Link`, or one of redis-py in its wrapping."""
 
-    def is_sound(self) -> bool:
+    def is_sound(self, *, rested: bool = True) -> bool:
         """Tell whether it is open, with nothing unread on it."""
         ...
 
     def send(self, commands: Sequence[Arguments], /) -> None:
         """Send them all."""
+        ...
+
+    def send_packed(self, packed: bytes, /) -> None:
+        """Send what is packed already."""
         ...
 
     def read(self, wanted: int, /) -> list[Any]:  # Any: as the commands' replies
@@ -106,6 +112,36 @@ class Seat:
         finally:
             self._taken.release()
 
+    def ask(
+        self, packed: bytes, meanwhile: Callable[[], object], *, rested: bool
+    ) -> Any:  # Any: as its reply
+        """Send one packed command and return its reply or its refusal, as `exchange` does.
+
+        `meanwhile` is called once it is sent: what need not come before is done while the server
+        works. Where it raises, the connection is closed. Nothing is sent, and AWAY returned, where
+        there is no sound connection at hand.
+
+        One that has not `rested` is not looked at before: where the server closed it a moment ago
+        it fails, and whoever asked sends again, as where it closes it a moment later.
+
+        Raises:
+            Disconnected: no reply in time.
+        """
+        if not self._taken.acquire(blocking=False):
+            return AWAY
+        try:
+            at_hand = self._connection
+            if at_hand is None or self._outdated or not at_hand.is_sound(rested=rested):
+                return AWAY
+            at_hand.send_packed(packed)
+            meanwhile()
+            return at_hand.read(1)[0]
+        except BaseException:
+            self._leave()
+            raise
+        finally:
+            self._taken.release()
+
     def renew(self) -> None:
         """Let the next flush connect anew: the time-outs of the pool have changed."""
         self._outdated = True
@@ -153,7 +189,7 @@ class Seat:
 class Wire:
     """The seats of one client: one for each server that it talks to alone."""
 
-    __slots__ = ("_client", "_kind", "_seats")
+    __slots__ = ("_client", "_kind", "_seats", "only")
 
     @property
     def routed(self) -> bool:
@@ -170,6 +206,8 @@ class Wire:
         self._client = client
         self._kind = f"{type(client).__module__}.{type(client).__qualname__}"
         self._seats: dict[str, Seat] = {}
+        self.only: Seat | None = None
+        """The seat of every command, where there is one server and it was spoken with."""
 
     def seat(self, commands: Sequence[Arguments]) -> Seat | None:
         """Return the seat that all commands can be sent from; None where there is no such.
@@ -180,7 +218,8 @@ class Wire:
             Disconnected: a cluster of which no node is known for the key.
         """
         if self._kind in _ALONE:
-            return self._seats.get("") or self._sit("", self._client)
+            self.only = self._sit("", self._client)
+            return self.only
         if self._kind != _CLUSTER or len(commands) > MOST_ROUTED_COMMANDS:
             return None
         from redis.crc import key_slot

@@ -42,7 +42,10 @@ def apply(mutant: str) -> None:
     if changed is None:
         _PATCHES[mutant]()
     else:
-        setattr(claims, _SCRIPTS[mutant][0], changed)
+        name = _SCRIPTS[mutant][0]
+        setattr(claims, name, changed)
+        if name == "CLAIM":  # that of a load is made of it
+            vars(claims)["LOAD"] = changed
 
 
 def names() -> list[str]:
