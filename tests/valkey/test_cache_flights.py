@@ -14,7 +14,7 @@ import pytest
 from sekali.clock import SystemClock
 from sekali.errors import LoadTimeout
 from sekali.telemetry import events
-from sekali.testing import FakeLoader
+from sekali.testing import FakeLoader, FrozenClock
 from tests.cache_kit import Box, Fleet, loader
 
 if TYPE_CHECKING:
@@ -130,6 +130,33 @@ def test_waiter_asks_the_shared_tier_at_most_ten_times_a_second(fleet: Fleet) ->
 
     # The lease has 12 s left, so the pauses grow: far fewer than the 50 that would be allowed.
     assert 2 <= waiting.flushes - before <= 12
+
+
+class PausingClock(FrozenClock):
+    """Keeps how long was slept each time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pauses: list[float] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        super().sleep(seconds)
+
+
+def test_waiter_of_a_long_load_is_answered_within_two_seconds_of_its_end(fleet: Fleet) -> None:
+    """A pause grew to two seconds and was stretched by up to a third after that."""
+    clock = PausingClock()
+    here, waiting = fleet.box(), fleet.box(clock)
+
+    def wait() -> None:
+        with pytest.raises(LoadTimeout):
+            waiting.invoke().get_or_load("k", loader("no"), wait_seconds=25, on_timeout="raise")
+
+    here.invoke().get_or_load("k", loader("v", during=wait))
+
+    assert sum(clock.pauses) >= 24.9
+    assert max(clock.pauses) <= 2.0
 
 
 def test_concurrent_waiters_get_the_leaders_error_and_later_callers_do_not(box: Box) -> None:

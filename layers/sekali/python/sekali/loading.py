@@ -58,7 +58,8 @@ _log = logging.getLogger(__name__)
 
 FIRST_PAUSE_SECONDS: Final = 0.1
 """No waiter asks more often than ten times a second."""
-LONGEST_PAUSE_SECONDS: Final = 2.0
+LONGEST_PAUSE_SECONDS: Final = 1.5
+"""Before its jitter: nobody is answered later than two seconds after a load has ended."""
 MOST_REFUSALS: Final = 5
 """Values that may be refused in a row, each newer than the last, before the wait is given up."""
 
