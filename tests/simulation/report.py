@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +37,9 @@ def replace_section(page: Path, heading: str, body: str) -> None:
     page.write_text(replaced.rstrip() + "\n", encoding="utf-8")
 
 
+_MOST_MARKERS: Final = 40
+
+
 def draw(answer: Answer, file: Path) -> None:
     """Draw an answer's curves as SVG, readable on light and dark pages.
 
@@ -48,16 +51,19 @@ def draw(answer: Answer, file: Path) -> None:
     # Without these the file changes at each run.
     mpl.rcParams.update({"svg.hashsalt": "sekali", "svg.fonttype": "none", "font.size": 11})
     from matplotlib import pyplot as plt
+    from matplotlib.ticker import FuncFormatter
 
     figure, axes = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
     for line, marker in zip(answer.lines, "osD^v", strict=False):
-        axes.plot(line.x, line.y, marker=marker, label=line.label, linewidth=2)
+        points = marker if len(line.x) <= _MOST_MARKERS else ""
+        axes.plot(line.x, line.y, marker=points, label=line.label, linewidth=2)
     axes.set_xlabel(answer.x_label)
     axes.set_ylabel(answer.y_label)
-    if answer.logarithmic:
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-    else:
+    for axis, logarithmic in ((axes.xaxis, answer.log_x), (axes.yaxis, answer.log_y)):
+        if logarithmic:
+            getattr(axes, f"set_{axis.axis_name}scale")("log")
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.7g}"))
+    if not answer.log_y:
         axes.set_ylim(bottom=0)
     axes.grid(visible=True, alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)

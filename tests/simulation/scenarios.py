@@ -5,6 +5,7 @@ A day of 10^8 jobs has 1,157 a second on average; its busiest minutes are taken 
 
 from __future__ import annotations
 
+from bisect import bisect
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -70,7 +71,8 @@ class Answer:
     x_label: str
     y_label: str
     reading: str
-    logarithmic: bool = False
+    log_x: bool = False
+    log_y: bool = False
 
 
 @dataclass(slots=True)
@@ -151,7 +153,8 @@ def containers(size: float) -> Answer:
         lines=curves,
         x_label="seconds of a body",
         y_label="containers busy at most",
-        logarithmic=True,
+        log_x=True,
+        log_y=True,
         reading="""
 Plan for the containers that are busy *at most*: that is the maximum concurrency of the mapping and
 what the account's quota must hold; above 1,000 it takes several queues. A batch of ten runs its
@@ -212,7 +215,7 @@ def shards(size: float) -> Answer:
     """Raise the rate of short cold jobs until the claims wait for the shard."""
     rows, curves = [], []
     for count in (1, 2, 4):
-        rates, waits = [], []
+        rates, busy = [], []
         for per_second in (2_000, 6_000, 10_000, 14_000, 18_000):
             seconds = 20.0 * size
             outcome = _run(
@@ -222,28 +225,30 @@ def shards(size: float) -> Answer:
                 warm=2_000,
             )
             rates.append(per_second)
-            waits.append(1_000 * outcome.latency(0.99))
+            # What was left when the last job came was worked off after it.
+            busy.append(100 * outcome.busiest_shard * outcome.seconds / seconds)
             rows.append(
                 (
                     f"{count}",
                     f"{per_second:,}",
-                    f"{outcome.busiest_shard * outcome.seconds / seconds:.0%}",
+                    f"{busy[-1]:.0f}%",
                     f"{1_000 * outcome.latency(0.5):.0f}",
                     f"{1_000 * outcome.latency(0.99):.0f}",
                 )
             )
-        curves.append(Line(label=f"{count} shards" if count > 1 else "1 shard", x=rates, y=waits))
+        curves.append(Line(label=f"{count} shards" if count > 1 else "1 shard", x=rates, y=busy))
     return Answer(
         columns=("shards", "cold jobs a second", "busiest shard", "p50, ms", "p99, ms"),
         rows=rows,
         lines=curves,
         x_label="cold jobs per second",
-        y_label="latency p99, ms",
+        y_label="of the busiest shard's time, %",
         reading="""
-A shard is one thread. It takes a claim and a finish per job that runs, and is full where its line
-leaves the floor: plan for half of that. Bodies, batches and the number of containers do not matter
-for it, only jobs per second do; a million an hour are 278, so one shard (and its replica) will do.
-All jobs that share a key lie on one shard, whatever their number.
+A shard is one thread. It takes a claim and a finish per job that runs; latencies do not show how
+busy it is until it is full, and then grow for as long as the load lasts: plan for half. Bodies,
+batches and the number of containers do not matter for it, only jobs per second do; a million an
+hour are 278, so one shard (and its replica) will do. All jobs that share a key lie on one shard,
+whatever their number.
 """,
     )
 
@@ -346,20 +351,29 @@ A copy begins a new count of receives, so a queue's `maxReceiveCount` need not a
     )  # fmt: skip
 
 
+def _slower_than(outcome: Outcome, label: str) -> Line:
+    """Draw how many of a million jobs take longer than so many seconds."""
+    ordered, jobs = sorted(outcome.latencies), len(outcome.latencies)
+    seconds = [number / 2 for number in range(2 * int(ordered[-1]) + 2)]
+    longer = [1e6 * (jobs - bisect(ordered, second)) / jobs for second in seconds]
+    shown = [(second, share) for second, share in zip(seconds, longer, strict=True) if share]
+    return Line(label=label, x=[second for second, _ in shown], y=[share for _, share in shown])
+
+
 @SCENARIOS.question("What do dying containers cost?")
 def deaths(size: float) -> Answer:
     """Kill containers at a rate and look at the tail, for two visibility timeouts."""
     rows, curves = [], []
     for visibility in (60.0, 360.0):
-        rates, tails = [], []
         for per_hour in (0.0, 0.1, 1.0, 10.0):
             load = _steady(0.2 * PEAK * size, 120.0, run_seconds=1.0)
             policy = replace(
                 LARGE, death_rate=per_hour / 3600, visibility_seconds=visibility, batch_size=1
             )
             outcome = _run(load, policy, seconds=120.0 + 3 * visibility, warm=2_000)
-            rates.append(per_hour)
-            tails.append(outcome.latency(0.999))
+            if per_hour >= 1.0:
+                label = f"deaths an hour: {per_hour:g}, visibility {visibility:g} s"
+                curves.append(_slower_than(outcome, label))
             rows.append(
                 (
                     f"{visibility:g}",
@@ -371,7 +385,6 @@ def deaths(size: float) -> Answer:
                     f"{max(outcome.receives)}",
                 )
             )
-        curves.append(Line(label=f"visibility {visibility:g} s", x=rates, y=tails))
     return Answer(
         columns=(
             "visibility, s", "deaths per container-hour", "deaths", "bodies run in vain",
@@ -379,8 +392,9 @@ def deaths(size: float) -> Answer:
         ),
         rows=rows,
         lines=curves,
-        x_label="deaths per container and hour of work",
-        y_label="latency p99.9, s",
+        x_label="seconds",
+        y_label="jobs per million that take longer",
+        log_y=True,
         reading="""
 What a dead container had comes back when its *visibility* ends; a lease of 10 s is over long
 before, so the visibility decides the tail. Lambda wants six times the function's time-out: keep
