@@ -217,7 +217,7 @@ def shards(size: float) -> Answer:
     for count in (1, 2, 4):
         rates, busy = [], []
         for per_second in (2_000, 6_000, 10_000, 14_000, 18_000):
-            seconds = 20.0 * size
+            seconds = 5.0 * size
             outcome = _run(
                 _steady(per_second, seconds, run_seconds=0.005),
                 replace(LARGE, shards=count, first_pollers=2_000),
