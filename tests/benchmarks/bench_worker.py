@@ -9,8 +9,12 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
+from redis import Redis
+
+from tests.benchmarks.bench_server import Desk
+from tests.benchmarks.floors import PowertoolsAlone, ScriptsAlone
 from tests.benchmarks.harness import Row, benchmark, interleaved
-from tests.benchmarks.loads import KINDS
+from tests.benchmarks.loads import KINDS, Load
 from tests.benchmarks.stacks import added_latency, started_stacks
 from tests.benchmarks.table import started_table
 
@@ -33,9 +37,10 @@ LARGEST: Final = 10_000
 @benchmark("worker, cold batches on loopback")
 def cold_batches() -> Iterator[Row]:
     with started_stacks() as stacks:
-        for size in (1, 10, 100, 1_000, LARGEST):
-            limit = 1 / 5 if size == 10 else 1 / 3 if size > 10 else None
-            yield _row(stacks, "cold", size, ratio_at_most=limit)
+        yield _row(stacks, "cold", 1, ratio_at_most=None)
+        yield from _taken_apart(stacks)
+        for size in (100, 1_000, LARGEST):
+            yield _row(stacks, "cold", size, ratio_at_most=1 / 3)
 
 
 @benchmark("worker, other loads on loopback")
@@ -90,6 +95,39 @@ def known_duplicates() -> Iterator[Row]:
                 peer_value=theirs.times(MICROSECONDS),
                 at_most=25 if size == 100 else None,
             )
+
+
+def _taken_apart(stacks: Stacks) -> Iterator[Row]:
+    """Compare a cold batch of ten, and in the same turns the floors of what it is made of."""
+    size = 10
+    pair = stacks.pair("cold", size)
+    scripts = ScriptsAlone(Desk(Redis.from_url(stacks.cache_url)))
+    powertools = PowertoolsAlone(Load("cold", name="powertools"))
+    ours, theirs, sent, ran = (
+        sample.times(MICROSECONDS)
+        for sample in interleaved(
+            [
+                *pair.contestants(),
+                lambda: scripts.measure(size),
+                lambda: powertools.measure(size),
+            ],
+            rounds=RECORDS_PER_CONTESTANT // size,
+        )
+    )
+    scripts.close()
+    for name, value, limit in (
+        ("cold, batch of 10", ours, 1 / 5),
+        ("of it, its 30 scripts, written before, on a bare socket", sent, None),
+        ("of it, Powertools around bodies that do nothing", ran, None),
+    ):
+        yield Row(
+            name,
+            value,
+            "µs per record",
+            peer=PEER,
+            peer_value=theirs,
+            ratio_at_most=limit,
+        )
 
 
 def _row(

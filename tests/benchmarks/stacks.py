@@ -75,6 +75,7 @@ class Stacks:
         self, cache_url: str, *, telemetry: bool, record: Callable[[str, str], None] | None
     ) -> None:
         """Build both; the worker reads its environment at its first batch."""
+        self.cache_url = cache_url
         self._sekali = Worker("bench", hooks=None if telemetry else [])
 
         @self._sekali.job("square", key="{payload[n]}", ttl_seconds=60)

@@ -15,7 +15,7 @@ from redis import Redis
 from sekali.clock import SystemClock
 from sekali.refusals import Refused
 from sekali.scripts import Command, Script
-from sekali.shared import Shared
+from sekali.shared import Shared, in_parts
 from sekali.wire import AWAY, Wire
 from tests.cache_kit import Fleet, loader
 
@@ -142,6 +142,14 @@ def test_part_goes_out_while_the_next_one_is_made(shared: Shared, valkey: Redis)
 
     assert replies == [None, True, b"1", True, b"1"]
     assert shared.flushes == 1
+
+
+def test_what_is_sent_in_parts_is_whole_and_in_few_of_them() -> None:
+    parts = list(in_parts(range(500)))
+
+    assert [n for part in parts for n in part] == list(range(500))
+    assert list(map(len, parts)) == [4, 8, 16, 32, 64, 128, 248]
+    assert list(in_parts([])) == []
 
 
 def test_all_parts_are_sent_again_where_the_connection_broke(shared: Shared, valkey: Redis) -> None:

@@ -229,8 +229,8 @@ OF_THE_CLAIMS: Final = (
     Mutant(
         "local values count while the log cannot be read",
         "claiming:Claiming._send",
-        "self._degraded.take(both, error)",
-        "self._degraded.take(asks, error)",
+        "self._degraded.take(wanted, error)",
+        "self._degraded.take(asking, error)",
         RECORDS,
         "local_value_is_not_used_while_the_log_cannot_be_read",
     ),

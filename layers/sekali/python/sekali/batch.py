@@ -241,15 +241,16 @@ class Batch:
 
     def _run_one(self, item: Item) -> None:
         self._ended.send_if_due()
-        if item.lease is None and item.table_claim is None:
+        lease = item.lease
+        if lease is None and item.table_claim is None:
             self._perform(item)
             return
         if not (self._has_payload(item) and self._may_start(item) and self._noted_in_table(item)):
             return
         began = self._invocation.now()
         self._ended.body_starts()
-        if item.lease is not None:
-            item.lease.started = True
+        if lease is not None:
+            lease.started = True
         record = RECORD.set(item)
         try:
             self._perform(item)

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sekali import codec
-from sekali.answers import Acquired, Ask, Busy, Done, Mismatch, Served, new_token
+from sekali.answers import Acquired, Ask, Busy, Done, Mismatch, Served, new_token, new_tokens
 from sekali.clock import now
 from sekali.errors import SharedUnavailable, ValueUnreadable
 from sekali.lease_events import tell_claim
@@ -53,17 +53,19 @@ class Claiming:
         self._degraded = degraded
         self._heard = container.is_heard()
         self._terms: dict[str, Terms] = {}
+        self._tokens: list[str] = []
 
     def claim(self, wave: Sequence[Item]) -> None:
         """Give every item of `wave` its answer, and a verdict where the answer decides it."""
         self._terms.clear()
         done = self._container.done.known()
         waiting = [item for item in wave if not self._known_done(item, done)]
+        self._tokens = new_tokens(len(waiting))
         known = {item: self.ask(item) for item in waiting if self._known_value(item)}
         # A value that the tail drops because of its tag is still there: it is refused at once.
         local = {item: item.ending.fence for item in known if item.ending is not None}
-        asking = {item: self.ask(item) for item in waiting if item not in known}
-        self._send(asking, known, with_tail=bool(waiting))
+        asking = [item for item in waiting if item not in known] if known else waiting
+        self._send(asking, {}, known, with_tail=bool(waiting))
         again = {
             item: replace(ask, refuse=local[item])
             for item, ask in known.items()
@@ -74,7 +76,7 @@ class Claiming:
             for item in asking
             if (fence := self._refused_fence(item)) is not None
         )
-        self._send(again, {}, with_tail=False)
+        self._send(list(again), again, {}, with_tail=False)
         for item in again:
             if self._refused_fence(item) is not None:
                 item.answer, item.verdict = None, give_back("value_unreadable")
@@ -90,7 +92,7 @@ class Claiming:
             id=item.id,
             key=item.key,
             payload_hash=item.payload_hash,
-            token=new_token(),
+            token=self._tokens.pop() if self._tokens else new_token(),
             terms=self._terms_of(item),
             rearm=item.rearm,
             slot=item.slot,
@@ -134,24 +136,34 @@ class Claiming:
         return decided is None and not self._known_value(item)
 
     def _send(
-        self, asks: Mapping[Item, Ask], looks: Mapping[Item, Ask], *, with_tail: bool
+        self,
+        asking: Sequence[Item],
+        asks: dict[Item, Ask],
+        looks: Mapping[Item, Ask],
+        *,
+        with_tail: bool,
     ) -> None:
-        """Claim `asks`, and only look at the records of `looks`, whose value is known here."""
+        """Claim `asking`, and only look at the records of `looks`, whose value is known here.
+
+        `asks` holds the claims that are made already; the others are made on the way.
+        """
         claims, container = self._invocation.claims, self._container
         coherence, drops = container.coherence, container.local.drops
         glance = coherence.glance() if with_tail else None
-        marks = Marks(coherence, asks)
+        marks = Marks(coherence, asking)
         tail = [*([glance.command] if glance else []), *marks.commands]
-        both = {**looks, **asks}
-        bound = [item for item, ask in both.items() if ask.key != ask.id]
-        binds = [both[item] for item in bound]
-        parts = self._written([*tail, *map(claims.look, looks.values())], asks, binds)
+        wanted = [*looks, *asking] if looks else asking
+        bound = [item for item in wanted if item.key != item.id]
+        parts = self._written(
+            [*tail, *map(claims.look, looks.values())], asking, asks, looks=looks, bound=bound
+        )
         sent_at, sent = self._invocation.now(), now(container.clock)
         try:
             replies = container.shared.flush(next(parts, []), operation="claim", more=parts)
         except SharedUnavailable as error:
-            self._degraded.take(both, error)
+            self._degraded.take(wanted, error)
             return
+        both = {**looks, **asks}
         refused: dict[Item, Exception] = {}
         marks.learn(replies[len(tail) - len(marks.commands) : len(tail)])
         first_bind = len(tail) + len(both)
@@ -175,19 +187,29 @@ class Claiming:
             coherence.apply(glance, replies[0])
 
     def _written(
-        self, first: list[Command], asks: Mapping[Item, Ask], binds: Sequence[Ask]
+        self,
+        first: list[Command],
+        asking: Sequence[Item],
+        asks: dict[Item, Ask],
+        *,
+        looks: Mapping[Item, Ask],
+        bound: Sequence[Item],
     ) -> Iterator[list[Command]]:
         """Write the commands in parts: the server claims the first ones while others are written.
 
         Leases count from before the first of them.
         """
-        claims, part = self._invocation.claims, first
-        for some in in_parts(list(asks.values())):
+        claims, part = self._invocation.claims, [*first]
+        for some in in_parts(asking):
             if len(part) > len(first):
                 yield part
                 part = []
-            part = [*part, *map(claims.claim, some)]
-        part = [*part, *map(claims.bind, binds)]
+            for item in some:
+                ask = asks.get(item)
+                if ask is None:
+                    ask = asks[item] = self.ask(item)
+                part.append(claims.claim(ask))
+        part += [claims.bind(asks.get(item) or looks[item]) for item in bound]
         if part:
             yield part
 

@@ -69,7 +69,7 @@ class Concluding:
         self._record(followers)
         finishing = [item for item in (*ended, *followers) if item.verdict is None]
         self._give_back(finishing)
-        degraded = [item for item in finishing if item.lease is None and item.table_claim]
+        degraded = [item for item in finishing if item.table_claim and item.lease is None]
         if degraded:
             self._conclude_degraded(degraded)
         coordinated = [item for item in finishing if item not in degraded]
@@ -265,7 +265,7 @@ class Concluding:
             return [], error
 
     def _end(self, item: Item) -> End:
-        ending, spec = item.ending, item.spec
+        ending, spec, lease = item.ending, item.spec, item.lease
         if ending is None or spec is None:
             raise ValueError(f"message {item.message_id} has not ended")
         computed = ending.outcome == "D" and ending.computed and spec.key is not None
@@ -283,7 +283,7 @@ class Concluding:
                 body=ending.result,
             )
         return End(
-            ask=item.lease.ask if item.lease else self._claiming.ask(item),
+            ask=lease.ask if lease else self._claiming.ask(item),
             token=ending.token,
             fence=ending.fence,
             outcome=ending.outcome,
@@ -322,8 +322,10 @@ def _was_late(item: Item, ending: Ending, answer: FinishAnswer | None) -> bool:
     """
     if isinstance(answer, FinishSuperseded):
         return True
+    if not isinstance(answer, Finished):
+        return False
     lease, spec = item.lease, item.spec
-    if lease is None or not lease.started or not isinstance(answer, Finished):
+    if lease is None or not lease.started:
         return False
     if item.source == "table" or answer.result != ending.result:
         return True

@@ -140,8 +140,9 @@ class Running:
 
     def _held(self) -> HeldLease:
         item, shared = self._item, self._container.shared
-        if item.lease is not None:
-            return HeldLease(item.lease, self._invocation, shared)
+        held = item.lease
+        if held is not None:
+            return HeldLease(held, self._invocation, shared)
         if item.table_claim is None:
             raise LeaseLost(item.key)
         lease = Lease(
