@@ -10,7 +10,8 @@ import cachebox
 import cachetools
 
 from sekali.clock import SystemClock
-from sekali.local import MISSING, Local
+from sekali.entries import MISSING
+from sekali.local import Local
 from tests.benchmarks.eviction import Clock, Lru, Sieve, optimum, ratio, with_scans, zipf
 from tests.benchmarks.harness import Row, Sample, benchmark
 

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from sekali import local as local_module
 from sekali.clock import Clock, Moment, now
-from sekali.local import MISSING, Local
+from sekali.entries import MISSING
+from sekali.local import Local
 from sekali.testing import FrozenClock
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ import pytest
 
 from sekali import codec
 from sekali.clock import now
-from sekali.local import MISSING, Local
+from sekali.entries import MISSING
+from sekali.local import Local
 from sekali.telemetry.events import Event, LocalFlushed
 from sekali.testing import FrozenClock
 

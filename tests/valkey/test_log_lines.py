@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aws_lambda_powertools import Logger
 
-from sekali import PermanentError, Worker, warm
+from sekali import PermanentError, Worker, lease, warm
 from sekali.telemetry.log_lines import MESSAGE, SAMPLED_MESSAGE, is_sampled
 from tests.tracing_kit import SENDER, header
 from tests.worker_kit import Context, event, job, record, started_kit
@@ -110,7 +110,7 @@ def test_wait_for_another_load_is_told(
 
     @worker.job("report")
     def report(job: Job) -> object:
-        with warm.lease("somebody else's"):
+        with lease("somebody else's"):
             pass
         return job.cache.get_or_load(
             "rows", lambda: 1, ttl_seconds=60, wait_seconds=0.15, on_timeout="load"

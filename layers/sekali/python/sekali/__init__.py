@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from sekali.jobs import Job
     from sekali.leases import load_lease
     from sekali.lifetimes import Loaded
+    from sekali.locking import lease
     from sekali.packing import MsgpackCodec, Packing
     from sekali.producer import Producer
     from sekali.pushes import listening
     from sekali.recovery import Recovery
     from sekali.sending import Request
     from sekali.settings import Settings
-    from sekali.warm import lease
     from sekali.worker import Worker
     from sekali.wrappings import Unwrap
 
@@ -96,7 +96,7 @@ _HOMES = {
     "Worker": "sekali.worker",
     "cache": "sekali.caching",
     "cached": "sekali.cached_functions",
-    "lease": "sekali.warm",
+    "lease": "sekali.locking",
     "load_lease": "sekali.leases",
     "listening": "sekali.pushes",
 }

@@ -29,17 +29,15 @@ from __future__ import annotations
 
 import math
 import sys
-from enum import Enum
 from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from sekali import codec
 from sekali.clock import Clock, Moment, now
-from sekali.entries import Entry, Seen, Sieve, Window
+from sekali.entries import ATOMS, MISSING, Entry, Seen, Sieve, Stats, Window, frozen_bytes
 from sekali.errors import ResultUnencodable, ValueUnreadable
 from sekali.keys import CACHE_NAME
-from sekali.light_dataclass import dataclass
 from sekali.telemetry.events import Hook, LocalFlushed
 
 if TYPE_CHECKING:
@@ -47,30 +45,12 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
 
-class Missing(Enum):
-    """Stand for the absence of a value, which None, False, 0 and "" do not."""
-
-    MISSING = "missing"
-
-
-MISSING: Final = Missing.MISSING
-
 PLAIN_PREFIX: Final = f"{CACHE_NAME}/"
 
 # What an entry costs beside its key and value (measured: 400): the object, its numbers, its place.
 _ENTRY_BYTES = 400
 _NO_EPOCHS: Mapping[str, str] = MappingProxyType({})
 _size_of = sys.getsizeof
-_ATOMS = frozenset({str, bytes, int, float, bool, type(None)})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stats:
-    """Tell how full the cache is, and how many entries made room for others so far."""
-
-    entries: int
-    bytes: int
-    evictions: int
 
 
 class Local:
@@ -219,7 +199,7 @@ class Local:
         """
         if not 0 <= ttl_seconds < math.inf:
             raise ValueError(f"ttl_seconds must be finite and not negative, got {ttl_seconds!r}")
-        size = _frozen_bytes(value) if encoded is None or type(value) in _ATOMS else None
+        size = frozen_bytes(value) if encoded is None or type(value) in ATOMS else None
         if size is not None:
             encoded = None
         elif encoded is None:
@@ -262,25 +242,17 @@ class Local:
         drops: int | None = None,
         only_if: Callable[[], bool] | None = None,
     ) -> bool:
-        """Keep a value that is known to fit one of both forms; `put` says what the others are.
+        """Keep a value that is known to fit one of both forms.
 
-        Args:
-            key: as `put`.
+        Args, where `put` does not say the same of them:
             value: what was decoded, or put.
             body: what `codec.encode` or another codec made of it, None if it is immutable.
-            decode: as `put`.
             born: when it began to age here.
-            fresh_seconds: as `put`, and cut to the TTL.
-            ttl_seconds: as `put`.
             kept_seconds: how long it is kept, past its TTL for `look` alone.
-            age_seconds: as `put`.
-            fence: as `put`.
-            epochs: as `put`.
             size: of an immutable value in bytes, where the caller has it.
             drops: it is not kept if `drops` is another number by then.
-            only_if: as `put`.
         """
-        if body is not None and type(value) in _ATOMS:
+        if body is not None and type(value) in ATOMS:
             body = None
         if size is None:
             size = _size_of(value if body is None else body)
@@ -426,23 +398,3 @@ class Local:
     def _tell(self, cause: str, entries: int) -> None:
         if self._on_event is not None:
             self._on_event(LocalFlushed(cause=cause, entries=entries))
-
-
-def _frozen_bytes(value: object) -> int | None:
-    """Return the size of an immutable value, or None if any part of it can be changed.
-
-    Exact types only: an instance of a subclass may have attributes, which can be changed.
-    """
-    size = 0
-    rest = [value]
-    while rest:
-        part = rest.pop()
-        kind = type(part)
-        if kind in _ATOMS:
-            size += sys.getsizeof(part)
-        elif isinstance(part, (tuple, frozenset)) and kind in {tuple, frozenset}:
-            size += sys.getsizeof(part)
-            rest += part
-        else:
-            return None
-    return size

@@ -385,14 +385,12 @@ def _read(name: str, rule: Rule, found: str) -> Any:  # Any: of the type of the 
 def _harmless(found: str) -> str:
     """Hide what stands before an `@`: the one place where a password may be by mistake."""
     scheme, separator, rest = found.rpartition("@")
-    if not separator:
-        return found
-    return f"{scheme.partition('://')[0]}://{_HIDDEN}@{rest}"
+    return f"{scheme.partition('://')[0]}://{_HIDDEN}@{rest}" if separator else found
 
 
 def _refuse_unknown(environ: Mapping[str, str]) -> None:
     known = {PREFIX + one.name.upper() for one in fields(Settings)}
-    unknown = sorted(name for name in environ if name.startswith(PREFIX) and name not in known)
+    unknown = sorted({name for name in environ if name.startswith(PREFIX)} - known)
     if not unknown:
         return
     from difflib import get_close_matches

@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from sekali.answers import new_token
 from sekali.calls import call_of
 from sekali.clock import Moment
+from sekali.entries import MISSING
 from sekali.errors import SharedUnavailable
 from sekali.flights import LOADING
 from sekali.hits import Way
 from sekali.keys import CACHE_NAME
 from sekali.lifetimes import LONGEST_TTL_SECONDS
-from sekali.local import MISSING, PLAIN_PREFIX
+from sekali.local import PLAIN_PREFIX
 from sekali.packing import PLAIN
 from sekali.scripts import Command
 from sekali.served import Taken, take

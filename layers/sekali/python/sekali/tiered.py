@@ -30,11 +30,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from sekali.calls import Level, Result, Tiers, call_of, tags_of, texts_of
 from sekali.driving import Driver
+from sekali.entries import MISSING
 from sekali.errors import LoadTimeout
 from sekali.explaining import Explanation, explain
 from sekali.hits import GetOrLoad, Hits, Way
 from sekali.keys import CACHE_NAME
-from sekali.local import MISSING, PLAIN_PREFIX
+from sekali.local import PLAIN_PREFIX
 from sekali.packing import PLAIN
 from sekali.reading import Reading, current
 from sekali.refreshes import Refreshes

@@ -21,7 +21,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from sekali import codec, shared
-from sekali.answers import LONGEST_INVOCATION_SECONDS, Terms
+from sekali.answers import Terms
 from sekali.aws_clients import aws_client
 from sekali.breaker import BUDGET_SECONDS
 from sekali.claims import Claims
@@ -29,13 +29,13 @@ from sekali.clock import SystemClock, age_seconds, jitter, now
 from sekali.coherence import Coherence
 from sekali.done_ids import DoneIds
 from sekali.durable import Durable
+from sekali.durations import Durations
 from sekali.flights import Flights, Gate
 from sekali.heartbeat import Heartbeat
-from sekali.invocation import CURRENT, Invocation, Timeline
+from sekali.invocation import Invocation, Timeline
 from sekali.keys import Keyspace
 from sekali.leaks import Leaks
 from sekali.local import Local
-from sekali.locks import Locksmith
 from sekali.loops import BackgroundLoop
 from sekali.opening import Opening, begin
 from sekali.outbox import Outbox
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from sekali.clock import Clock, Moment
     from sekali.items import Item
     from sekali.jobs import JobSpec
-    from sekali.leases import HeldLease
     from sekali.scripts import Command
     from sekali.telemetry.events import Hook
     from sekali.telemetry.spans import Spans
@@ -69,27 +68,6 @@ UNSHARED_LOADS: Final = 4
 DONE_ENTRIES: Final = 20_000
 DONE_BYTES: Final = 4 * 1024 * 1024
 """Ids known to be done, with their payload hash: about 200 bytes each."""
-
-
-class Durations:
-    """Remember how long each job takes, as a mean that forgets slowly, in seconds."""
-
-    def __init__(self) -> None:
-        """Know nothing yet."""
-        self._seconds: dict[str, float] = {}
-
-    def add(self, name: str, seconds: float) -> None:
-        """Take one measured run in."""
-        known = self._seconds.get(name, seconds)
-        self._seconds[name] = known + 0.2 * (seconds - known)
-
-    def known(self) -> dict[str, float]:
-        """Return the mean run of every job that was measured, in seconds."""
-        return dict(self._seconds)
-
-    def expected(self, name: str) -> float:
-        """Return the seconds a run of `name` is expected to take; 0 where none was measured."""
-        return self._seconds.get(name, 0.0)
 
 
 class Container:
@@ -301,38 +279,6 @@ class Container:
     def remember_done(self, items: Iterable[Item]) -> None:
         """Remember that ids are done, which is final for as long as their records live."""
         self.done.note([(f"{item.name}/{item.id}", item.payload_hash) for item in items])
-
-
-@contextmanager
-def lease(
-    key: str, *, wait_seconds: float = 0.0, lease_seconds: float | None = None
-) -> Iterator[HeldLease]:
-    """Hold the lock `key` for the block, across all containers of the namespace.
-
-    Inside a job it belongs to the job's invocation and never outlives it. Elsewhere its heartbeat
-    lasts as long as the block.
-
-    Args:
-        key: what is locked; locks, cache keys and jobs do not meet, even under one text.
-        wait_seconds: how long to wait for another holder; 0 asks once.
-        lease_seconds: how long a dead holder would block the key; None is SEKALI_LEASE_SECONDS.
-
-    Raises:
-        LeaseBusy: somebody else still holds it.
-        SharedUnavailable: the shared cache did not answer: nothing is held.
-    """
-    here = container()
-    current = CURRENT.get()
-    invocation = current or here.invocation(
-        owner=owner_name("-"), remaining_seconds=LONGEST_INVOCATION_SECONDS
-    )
-    locksmith = Locksmith(invocation, here.shared, here.default_terms(), emit=here.emit)
-    try:
-        with locksmith.hold(key, wait_seconds=wait_seconds, lease_seconds=lease_seconds) as held:
-            yield held
-    finally:
-        if current is None:
-            invocation.heartbeat.stop()
 
 
 def owner_name(request_id: str) -> str:

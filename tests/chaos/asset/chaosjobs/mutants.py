@@ -150,7 +150,7 @@ def _no_flush_between() -> None:
 
 
 def _no_sense_of_time() -> None:
-    from sekali.warm import Durations
+    from sekali.durations import Durations
 
     _patch(Durations, "expected", lambda _, __: -1e9)
 
