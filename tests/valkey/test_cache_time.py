@@ -155,7 +155,7 @@ def test_failing_postponed_refresh_harms_nobody(box: Box) -> None:
 def test_long_load_is_refreshed_early_by_chance(fleet: Fleet) -> None:
     """Of 100 containers some refresh before the end, and no more than a few."""
     first = fleet.box()
-    slow = loader("old", during=lambda: first.clock.sleep(3))
+    slow = loader("old", during=lambda: first.clock.sleep(10))
     first.invoke().get_or_load("k", slow, ttl_seconds=100, local_ttl_seconds=0)
     boxes = [fleet.box() for _ in range(100)]
 
