@@ -6,6 +6,7 @@ import datetime as dt
 import decimal
 import enum
 import math
+import tracemalloc
 from collections import OrderedDict
 from typing import Any
 
@@ -117,6 +118,23 @@ def test_a_value_that_holds_itself_is_refused() -> None:
 
     with pytest.raises(ResultUnencodable, match="is nested more than 100 deep"):
         codec.encode(knot)
+
+
+@pytest.mark.parametrize("write", [codec.encode, codec.payload_hash])
+def test_a_value_that_holds_itself_is_refused_before_it_fills_the_memory(write: Any) -> None:
+    """Symptom: a body's result with a circle in it took the container of its batch down."""
+    circle: dict[str, object] = {"text": "x" * 20_000}
+    circle["then again"] = circle
+
+    tracemalloc.start()
+    try:
+        with pytest.raises((ResultUnencodable, MessageInvalid)):
+            write(circle)
+        _, most_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert most_bytes < 1_000_000
 
 
 @pytest.mark.parametrize("levels", [101, 5_000])

@@ -25,6 +25,7 @@ import json
 import json.encoder
 import math
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 from zlib import crc32
 
@@ -49,24 +50,22 @@ _HEAD_BYTES = 32
 _CHECKED_BYTES = 24
 
 
-def _writer(*, sort_keys: bool) -> Callable[[object], str]:
+def _writer(*, sort_keys: bool) -> Callable[[object, dict[int, object] | None], str]:
     """Return what writes compact JSON, made once: `JSONEncoder.encode` makes it for each value.
 
-    It does not look for circles, which is what half of its time went to: they are nested too deep.
+    It takes the value and where to note what it is in; None, in half of the time, is for values
+    that are known to end. A circle would be written again and again there until the stack is used
+    up, with whatever stands in it: 2 GB for a text of 200 KB, on Python 3.13.
     """
     encoder = json.JSONEncoder(
-        ensure_ascii=False,
-        allow_nan=False,
-        separators=(",", ":"),
-        sort_keys=sort_keys,
-        check_circular=False,
+        ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=sort_keys
     )
     # Any: typeshed leaves this function out; the standard library's own encoder is made of it.
     make: Any = getattr(json.encoder, "c_make_encoder", None)
     if make is None:  # not CPython
-        return encoder.encode
-    parts = make(
-        markers=None,
+        return lambda value, _: encoder.encode(value)
+    looking = partial(
+        make,
         default=encoder.default,
         encoder=json.encoder.encode_basestring,
         indent=None,
@@ -76,8 +75,8 @@ def _writer(*, sort_keys: bool) -> Callable[[object], str]:
         skipkeys=False,
         allow_nan=False,
     )
-    join = "".join
-    return lambda value: join(parts(value, 0))
+    plain, join = looking(markers=None), "".join
+    return lambda value, seen: join((plain if seen is None else looking(markers=seen))(value, 0))
 
 
 _compact = _writer(sort_keys=False)
@@ -198,7 +197,7 @@ def header(
         about["l"] = load_seconds
     if packing:
         about["p"] = packing
-    meta = _compact(about).encode("utf-8", "surrogatepass")
+    meta = _compact(about, None).encode("utf-8", "surrogatepass")
     head = b"%016d%s%06d" % (fence, _VERSION, len(meta))
     return b"%s%08x%s" % (head, crc32(body, crc32(meta, crc32(head))), meta)
 
@@ -263,15 +262,16 @@ def fence_of(value: bytes) -> int:
     return int(digits) if len(digits) == FENCE_DIGITS and digits.isdigit() else GREATEST_FENCE
 
 
-def _written(value: object, write: Callable[[object], str]) -> str | None:
+def _written(value: object, write: Callable[[object, dict[int, object] | None], str]) -> str | None:
     """Return the JSON text, or None where the value is not JSON."""
+    flat = _is_flat(value)
     try:
-        text = write(value)
+        text = write(value, None if flat else {})
     except (TypeError, ValueError, RecursionError):
         return None
     # The encoder turns keys that are numbers or None into text, silently; this looks for them.
     # It comes second because the encoder has seen by then that the value is finite.
-    return text if _is_flat(value) or _is_plain(value) else None
+    return text if flat or _is_plain(value) else None
 
 
 def _is_flat(value: object) -> bool:
