@@ -79,3 +79,12 @@ def test_what_came_first_makes_room(clock: FrozenClock, bounds: dict[str, int]) 
         done.note([(f"square/{n}", "a")])
 
     assert list(hashes(done)) == ["square/3", "square/4"]
+
+
+def test_ids_make_room_by_the_memory_that_their_text_takes(clock: FrozenClock) -> None:
+    done = made(clock, max_bytes=10_000)
+
+    for n in range(8):
+        done.note([(f"square/{n}" + "\N{PACKAGE}" * 500, "a")])
+
+    assert len(hashes(done)) == 4

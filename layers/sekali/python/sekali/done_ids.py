@@ -30,6 +30,11 @@ _ENTRY_BYTES: Final = 320
 """What an id costs beside its own text (measured): hash, moment, tuple, place in the dictionary."""
 
 
+def _size_of(scoped_id: str) -> int:
+    # The most that its text takes: one character beyond the others makes each take four bytes.
+    return len(scoped_id) * (1 if scoped_id.isascii() else 4) + _ENTRY_BYTES
+
+
 class Noted(NamedTuple):
     """Hold the payload hash of an id that is done, and when that was noted."""
 
@@ -68,7 +73,7 @@ class DoneIds:
             for scoped_id, payload_hash in ids:
                 self._drop(scoped_id)
                 self._ids[scoped_id] = Noted(payload_hash, moment)
-                self._bytes += len(scoped_id) + _ENTRY_BYTES
+                self._bytes += _size_of(scoped_id)
             while len(self._ids) > self._max_entries or self._bytes > self._max_bytes:
                 self._drop(next(iter(self._ids)))
 
@@ -87,4 +92,4 @@ class DoneIds:
 
     def _drop(self, scoped_id: str) -> None:
         if self._ids.pop(scoped_id, None) is not None:
-            self._bytes -= len(scoped_id) + _ENTRY_BYTES
+            self._bytes -= _size_of(scoped_id)
