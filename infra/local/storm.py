@@ -52,6 +52,11 @@ class Storm:
         if self._thread.is_alive():
             self._thread.join()
 
+    @property
+    def is_over(self) -> bool:
+        """Tell whether the last fault has passed."""
+        return not self._thread.is_alive()
+
     def join(self) -> None:
         """Wait until the last fault has passed."""
         self._thread.join()

@@ -132,6 +132,13 @@ def _ask_for_what_the_dead_left(stage: Stage) -> None:
     stage.ask_again()
 
 
+def leave_a_lease_behind(stage: Stage) -> None:
+    """Kill a holder, and let others ask for what it held."""
+    _very_slow_storage(stage)
+    _ask_and_kill(stage)
+    _ask_for_what_the_dead_left(stage)
+
+
 def slow_storage(stage: Stage) -> None:
     """Let each load take long."""
     stage.stack.climate.aws.delay = slow_objects(1.2)

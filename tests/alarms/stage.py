@@ -76,6 +76,7 @@ class Stage:
         self._poll = poll
         self._numbers = itertools.count()
         self._asked: list[dict[str, str]] = []
+        self._newest: list[str] = []
         self._bodies: set[str] = set()
         self._takers: set[str] = set()
         self._computed: set[str] = set()
@@ -125,7 +126,12 @@ class Stage:
             if not same:
                 self._asked.append(payload)
             bodies.append(_body(one, payload))
+        self._newest = bodies
         self.send(bodies, apart=apart)
+
+    def repeat(self) -> None:
+        """Send what was asked last once more, ids and all, as a queue may."""
+        self.send(self._newest)
 
     def ask_again(self) -> None:
         """Ask once more for each key of its own, under another id."""
