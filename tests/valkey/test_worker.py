@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sekali import PermanentError, warm
+from sekali.scripts import CLAIM
+from sekali.shared import Shared
 from sekali.telemetry import events
 from tests.worker_kit import Context, Kit, event, job, record, returned, started_kit
 
@@ -75,6 +77,28 @@ def test_later_id_of_a_known_key_is_served_by_another_container(kit: Kit) -> Non
     row = kit.row("square", "b")
     assert row is not None
     assert row["result"]["B"] == b"9"
+
+
+def test_claims_go_out_in_parts_whatever_goes_before_them(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Symptom: beside 30 ids whose values are known here, all claims but four were one part."""
+    worker = squares(kit, [])
+    worker.handler(event(*(job(f"old-{n}", {"n": n}) for n in range(30))), Context())
+    claims: list[int] = []
+
+    def flush(self: Shared, commands: Any, *, more: Any = (), **options: Any) -> Any:
+        parts = [commands, *more]
+        if options["operation"] == "claim":
+            claims.extend(sum(one.script is CLAIM for one in part) for part in parts if part)
+        return honest(self, commands, more=iter(parts[1:]), **options)
+
+    honest = Shared.flush
+    monkeypatch.setattr(Shared, "flush", flush)
+
+    worker.handler(event(*(job(f"id-{n}", {"n": n}) for n in range(60))), Context())
+
+    assert claims == [4, 8, 16, 2]
 
 
 def test_quick_batch_waits_for_the_cache_twice(kit: Kit) -> None:

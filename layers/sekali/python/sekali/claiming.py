@@ -200,8 +200,8 @@ class Claiming:
         Leases count from before the first of them.
         """
         claims, part = self._invocation.claims, [*first]
-        for some in in_parts(asking):
-            if len(part) > len(first):
+        for at, some in enumerate(in_parts(asking)):
+            if at:
                 yield part
                 part = []
             for item in some:
