@@ -113,6 +113,34 @@ def test_missing_reply_is_late(pair: Pair) -> None:
         pair.link.read(1)
 
 
+def test_server_that_takes_a_piece_per_time_out_is_late() -> None:
+    """The system begins its time-out anew with each call that sends."""
+    calls = 0
+
+    def piece(packed: bytes) -> int:
+        nonlocal calls
+        calls += 1
+        return min(len(packed), 10)
+
+    client, server = socket.socketpair()
+    with client, server:
+        slow: Any = SimpleNamespace(  # Any: what a link needs of a socket
+            fileno=client.fileno,
+            send=piece,
+            sendall=lambda packed: [piece(packed[at:]) for at in range(0, len(packed), 10)],
+            recv_into=client.recv_into,
+            close=client.close,
+        )
+        link = Link(lambda: slow, (1.0, 1.0))
+
+        with pytest.raises(Late):
+            link.send_packed(b"x" * 100)
+
+        assert calls == 2
+        link.send_packed(b"x" * 15)  # a signal's interruption: the rest goes at once
+        link.disconnect()
+
+
 @pytest.mark.parametrize("what", ["unread", "half read", "closed there", "closed here"])
 def test_connection_is_not_sound_where_anything_is_odd(pair: Pair, what: str) -> None:
     assert pair.link.is_sound()

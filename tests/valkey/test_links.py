@@ -85,6 +85,21 @@ def test_connection_with_other_time_outs_is_not_kept(valkey_server: ValkeyServer
         assert made.taken == 0
 
 
+def test_connection_that_came_to_rest_before_its_time_outs_were_cut_is_replaced(
+    valkey_server: ValkeyServer,
+) -> None:
+    with links("127.0.0.1", valkey_server.port) as made:
+        link = made.get_connection()
+        made.release(link)
+        made.connection_kwargs["socket_timeout"] = 1.0
+
+        again = made.get_connection()
+
+        assert not link.is_open
+        assert again.waits == (None, 1.0)
+        made.release(again)
+
+
 def test_connection_that_the_server_closed_at_rest_is_replaced(
     valkey: Redis, valkey_server: ValkeyServer
 ) -> None:

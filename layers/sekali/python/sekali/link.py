@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from hiredis import Reader, pack_command
 
-from sekali.refusals import Disconnected, Refused, broken, refusal
+from sekali.refusals import Disconnected, Late, Refused, broken, refusal
 
 if TYPE_CHECKING:
     import socket
@@ -68,7 +68,11 @@ class Link:
             notEnoughData=_NOTHING,
         )
         # Looked up once: a flush uses them all.
-        self._send, self._receive = opened.sendall, opened.recv_into
+        self._receive = opened.recv_into
+        # One that encrypts, or has no bound of the system's, is bounded by Python.
+        bounded = waits[1] and not hasattr(opened, "pending")
+        # Any: of the two, one returns how much it sent.
+        self._send: Callable[[bytes], Any] = opened.send if bounded else opened.sendall
         # Any: its types know of no bytearray.
         self._feed: Callable[[Any, int, int], object] = reader.feed
         self._gets, self._holds = reader.gets, reader.has_data
@@ -123,9 +127,19 @@ class Link:
             Disconnected: not all of it went.
         """
         try:
-            self._send(packed)
+            sent = self._send(packed)
+            if sent is not None and sent != len(packed):
+                self._send_rest(packed[sent:])
         except OSError as error:
             raise broken(error) from error
+
+    def _send_rest(self, packed: bytes) -> None:
+        """Send what the time-out, or a signal, left of it: in one time-out more, or not at all.
+
+        `sendall` would begin a new one for each piece that a slow server takes.
+        """
+        if self._send(packed) != len(packed):
+            raise Late("not everything was sent in time")
 
     def read(self, wanted: int) -> list[Any]:  # Any: as the commands' replies
         """Return so many replies; what the server refused stands in its reply's place.

@@ -98,7 +98,8 @@ class Links:
         while True:
             with self._lock:
                 link = self._resting.pop() if self._resting else None
-            if link is None or link.is_sound():
+            # The time-outs may have been cut since it came to rest, by another thread.
+            if link is None or (link.waits == self._waits() and link.is_sound()):
                 return link
             link.disconnect()
 
