@@ -6,8 +6,9 @@ import os
 import sys
 import time
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import redis.connection
 from aws_lambda_powertools import Logger, Metrics
@@ -209,6 +210,12 @@ def _variables(environment: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
+@cache
+def _nowhere() -> TextIO:
+    """Open the null device for as long as this process runs: loggers keep the stream they met."""
+    return Path(os.devnull).open("w", encoding="utf-8")
+
+
 @contextmanager
 def _silence() -> Iterator[None]:
     """Send stdout to the null device: writing to a terminal is nobody's cost here.
@@ -216,9 +223,8 @@ def _silence() -> Iterator[None]:
     Handlers of loggers keep the stream they were made with, so this comes before they are made.
     """
     stdout = sys.stdout
-    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
-        sys.stdout = nowhere
-        try:
-            yield
-        finally:
-            sys.stdout = stdout
+    sys.stdout = _nowhere()
+    try:
+        yield
+    finally:
+        sys.stdout = stdout
