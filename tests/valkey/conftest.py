@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 BOTH_WAYS: Final = frozenset(
-    f"test_cache{part}" for part in ("", "_calls", "_coherence", "_failure", "_flights", "_time")
+    f"test_cache{part}"
+    for part in ("", "_calls", "_coherence", "_failure", "_flights", "_many", "_tags", "_time")
 )
 """Suites of the cache that run with the short way through the shared tier, and without it."""
 

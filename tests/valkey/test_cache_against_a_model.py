@@ -18,8 +18,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sekali import coherence
+from sekali import coherence, loading, loading_many, reading, steps
 from sekali.errors import SharedUnavailable
+from sekali.lifetimes import Loaded
 from sekali.local import Local
 from sekali.passage import Passage
 from tests.cache_kit import Box, Fleet
@@ -40,6 +41,7 @@ Step = tuple[str, int, int, int]
 
 VERBS = (
     *["read"] * 6,
+    *["peek", "many"] * 2,
     *["invoke"] * 3,
     *["change", "invalidate", "set", "during", "refresh", "pass", "freeze", "step"],
     *["forget", "down", "up", "up"],
@@ -93,8 +95,8 @@ class World:
 
         box.container.shared.flush = flush  # type: ignore[method-assign]
 
-    def run(self, steps: Sequence[Step]) -> None:
-        for verb, which, key, extra in steps:
+    def run(self, history: Sequence[Step]) -> None:
+        for verb, which, key, extra in history:
             getattr(self, f"do_{verb}")(which, key, extra)
             assert all(len(box.container.flights) == 0 for box in self.boxes)
         self.down = False
@@ -112,21 +114,57 @@ class World:
 
     def do_read(self, which: int, key: int, extra: int) -> None:
         name = KEYS[key]
-        strict = extra == 1
+        strict = extra in {1, 5}
         options: dict[str, Any] = {"level": "strict"} if strict else {}  # Any: keywords
         if extra == 2:
             options["refresh"] = "end"
+        if extra < 4:
+            options["tags"] = [TAG]
         found = self.caches[which].look_up(
             name,
-            lambda: self._load(name),
+            lambda: self._tagged(name, named=extra < 4),
             ttl_seconds=TTL_SECONDS,
             soft_ttl_seconds=TTL_SECONDS / 2,
-            tags=[TAG],
             **options,
         )
-        self._check(name, found.value[0], self.floor if strict else self.seen[which])
+        self._take(which, name, found.value, strict=strict)
         self.local_hits += found.source == "local"
-        found.value.append("changed by the one who got it")
+
+    def do_peek(self, which: int, key: int, extra: int) -> None:
+        """Look without loading: what is there must be as good as what would be loaded."""
+        strict = extra % 2 == 1
+        options: dict[str, Any] = {"level": "strict"} if strict else {}  # Any: keywords
+        if extra < 3:
+            value = self.caches[which].get(KEYS[key], **options)
+            found = {} if value is None else {KEYS[key]: value}
+        else:
+            found = self.caches[which].get_many(KEYS, **options)
+        for name, value in found.items():
+            self._take(which, name, value, strict=strict)
+
+    def do_many(self, which: int, key: int, extra: int) -> None:
+        """Load all keys at once, or one in the way of many."""
+        strict, named = extra in {1, 5}, extra < 4
+        options: dict[str, Any] = {"level": "strict"} if strict else {}  # Any: keywords
+        if named:
+            options["tags"] = [TAG]
+        found = self.caches[which].get_or_load_many(
+            KEYS if extra % 3 else [KEYS[key]],
+            lambda names: {name: self._tagged(name, named=named) for name in names},
+            ttl_seconds=TTL_SECONDS,
+            soft_ttl_seconds=TTL_SECONDS / 2,
+            **options,
+        )
+        for name, value in found.items():
+            self._take(which, name, value, strict=strict)
+
+    # Any: what `_load` returns.
+    def _take(self, which: int, name: str, value: list[Any], *, strict: bool) -> None:
+        self._check(name, value[0], self.floor if strict else self.seen[which])
+        value.append("changed by the one who got it")
+
+    def _tagged(self, name: str, *, named: bool) -> Any:  # Any: as `_load`, or with its tag
+        return self._load(name) if named else Loaded(self._load(name), tags=[TAG])
 
     def _load(self, name: str) -> list[Any]:  # Any: a version, and what a test puts behind it
         version = self.database[name]
@@ -302,18 +340,29 @@ def blind_to_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def trusts_what_it_cannot_verify(monkeypatch: pytest.MonkeyPatch) -> None:
     """Serve local values of former invocations while the shared tier is away."""
-    from sekali.loading import Loading
+    honest = steps.vouched
 
-    honest = Loading._vouched  # noqa: SLF001 - a mutant
-
-    def vouched(self: Loading, seen: Any) -> bool:  # Any: what is local
+    def vouched(tiers: Any, call: Any, seen: Any, *, due: bool) -> bool:  # Any: as the original
         try:
-            self._tiers.invocation.heartbeat._shared.flush([])  # noqa: SLF001 - a mutant
+            tiers.invocation.heartbeat._shared.flush([])  # noqa: SLF001 - a mutant
         except SharedUnavailable:
             return True
-        return honest(self, seen)
+        return honest(tiers, call, seen, due=due)
 
-    monkeypatch.setattr(Loading, "_vouched", vouched)
+    monkeypatch.setattr(loading, "vouched", vouched)
+
+
+def keeps_what_it_knows_to_have_fallen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep a value that was looked at and refused, for the next hit."""
+    monkeypatch.setattr(coherence.Coherence, "_may_keep", lambda _, __: True)
+
+
+def believes_old_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take a mark that was read before for good enough where `strict` was asked for."""
+    for module in (loading, loading_many, reading):
+        monkeypatch.setattr(
+            module, "asked_tags", lambda tiers, _, epochs: tiers.coherence.doubtful(epochs)
+        )
 
 
 MUTANTS: list[Callable[[pytest.MonkeyPatch], None]] = [
@@ -323,6 +372,8 @@ MUTANTS: list[Callable[[pytest.MonkeyPatch], None]] = [
     blind_to_gaps,
     blind_to_what_is_left,
     trusts_what_it_cannot_verify,
+    keeps_what_it_knows_to_have_fallen,
+    believes_old_marks,
 ]
 
 

@@ -209,6 +209,26 @@ def test_stale_value_of_the_shared_tier_serves_a_new_container(fleet: Fleet) -> 
     assert box.invoke().get("k") is None
 
 
+def test_stale_value_is_served_at_once_while_the_key_cools_after_a_failure_elsewhere(
+    fleet: Fleet,
+) -> None:
+    """Every caller of the fleet waited for the cooling, a second for each, and then tried again."""
+    here, elsewhere = fleet.box(), fleet.box()
+    brief: dict[str, Any] = {"ttl_seconds": 0.02, "stale_if_error_seconds": 60}
+    here.invoke().get_or_load("k", loader("old"), **brief)
+    while (seen := here.invoke().explain("k").shared) and seen.left_seconds > 0:
+        pass
+    broken = loader(OSError("no route"))
+    here.invoke().get_or_load("k", broken, **brief)
+    before = elsewhere.clock.monotonic()
+
+    found = [elsewhere.invoke().look_up("k", broken, **brief) for _ in range(3)]
+
+    assert [(one.value, one.source) for one in found] == [("old", "stale")] * 3
+    assert broken.calls == 1
+    assert elsewhere.clock.monotonic() == before
+
+
 def test_failed_load_cools_the_key_for_the_fleet_where_stale_values_are_served(
     fleet: Fleet,
 ) -> None:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 MOST_MARKS: Final = 10_000
 """Tags whose mark is remembered; above it all are forgotten, and asked for again."""
 MOST_OWN_ENTRIES: Final = 1_000
+NO_MARK: Final = ""
+"""What a value carries for a tag whose mark could not be read before its load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,7 @@ class Coherence:
         self._own: OrderedDict[bytes, None] = OrderedDict()
         self._lock = threading.Lock()
         self.applied: int = 0
+        local.vouch = self._may_keep
 
     # The log.
 
@@ -162,6 +165,14 @@ class Coherence:
         if not epochs:
             return not named
         return all(tag in epochs for tag in named) and not self.doubtful(epochs)
+
+    def _may_keep(self, epochs: Mapping[str, str]) -> bool:
+        """Tell whether a value with these marks may enter the local tier.
+
+        It would be served without a further look at them. What was loaded without the shared tier
+        carries the mark of nobody: the log's next tail names whatever fell in the meantime.
+        """
+        return all(mark == NO_MARK or self._is_current(tag, mark) for tag, mark in epochs.items())
 
     def _is_current(self, tag: str, mark: str) -> bool:
         known = self._marks.get(tag)

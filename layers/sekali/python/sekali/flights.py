@@ -33,6 +33,10 @@ class Abandoned(Exception):
     """Tell waiters that the leader left without a result: join again. Never leaves the tiers."""
 
 
+class LeftOut(Abandoned):
+    """Tell that a loader of many has no value of a key. Who waits for one has another loader."""
+
+
 class Flight(Generic[T]):
     """One key on its way: a result that is not there yet.
 

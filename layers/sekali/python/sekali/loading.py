@@ -25,6 +25,7 @@ from sekali import codec
 from sekali.answers import Acquired, Busy, Served
 from sekali.calls import Call, Old, Result, Tiers
 from sekali.errors import SharedUnavailable
+from sekali.flights import LeftOut
 from sekali.keys import CACHE_NAME
 from sekali.lease_events import tell_claim, tell_end
 from sekali.lifetimes import QUIET_SECONDS, Loaded
@@ -36,12 +37,18 @@ from sekali.steps import (
     Run,
     Step,
     Steps,
+    answer_of,
+    asked_tags,
     at_bound,
     bound_seconds,
     chosen_marks,
     flush_with_tail,
+    instead,
+    may_fall_back,
+    may_serve_stale,
     nothing,
     old_of,
+    vouched,
 )
 from sekali.telemetry import events
 from sekali.tracebacks import without_text
@@ -49,7 +56,7 @@ from sekali.tracebacks import without_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from sekali.answers import ClaimAnswer, Lease
+    from sekali.answers import ClaimAnswer, Lease, Outcome
     from sekali.entries import Seen
     from sekali.served import Taken
     from sekali.shared_hits import Opening
@@ -94,7 +101,7 @@ class Loading:
         if opening is not None:
             return (yield from self._from_shared(opening))
         seen = self._tiers.local.look(self._call.scoped)
-        trusted = seen is not None and self._vouched(seen)
+        trusted = seen is not None and vouched(self._tiers, self._call, seen, due=self._due)
         if seen is not None and not trusted:
             unverified = old_of(seen, trusted=False)
             try:
@@ -107,7 +114,7 @@ class Loading:
         old = old_of(seen, trusted=True)
         if seen.left_seconds > 0 and (seen.fresh or seen.quiet or self._postponed()):
             return self._answer(old)
-        if seen.quiet and self._may_serve_stale(old):
+        if seen.quiet and may_serve_stale(self._call, old):
             return self._answer(old)
         self._passage = Passage(self._tiers, self._call, old)
         return (yield from self._from_shared())
@@ -131,14 +138,6 @@ class Loading:
         return self._from_shared()
 
     # What is local.
-
-    def _vouched(self, seen: Seen) -> bool:
-        """Tell whether the level lets this copy be used without a question."""
-        if self._call.level == "strict":
-            return False
-        # What was loaded in this very invocation is younger than its beginning.
-        elapsed = self._tiers.invocation.elapsed_seconds()
-        return not self._due or seen.held_seconds + seen.age_seconds < elapsed
 
     def _verify(self, seen: Seen) -> Generator[Step, Any, Seen | None]:
         """Ask whether the copy is good: the tail, and for `strict` its fence and its marks.
@@ -180,7 +179,7 @@ class Loading:
                 taken = passage.take_served(answer) if opening is None else opening.taken
                 opening = None
                 apply()
-                result = yield from self._serve(taken)
+                result = yield from self._serve(answer, taken)
                 if result is not None:
                     return result
                 refusals += 1
@@ -195,9 +194,7 @@ class Loading:
             if isinstance(answer, Acquired):
                 self._tell_foreign(answer)
                 return (yield from self._load(answer.lease))
-            old = passage.old
-            if old is not None and old.trusted and old.left_seconds > 0:
-                self._tiers.local.hush(self._call.scoped, QUIET_SECONDS)
+            if (old := instead(self._tiers, self._call, passage.old, answer)) is not None:
                 return self._answer(old)
             left_seconds = self._left_to_wait()
             if left_seconds <= 0:
@@ -232,7 +229,9 @@ class Loading:
             raise SharedUnavailable("claim", str(reply)) from reply
         return self._tiers.invocation.claims.read_claim(self._passage.ask, reply, sent_at)
 
-    def _serve(self, taken: Taken | None) -> Generator[Step, Any, Result[Any] | None]:
+    def _serve(
+        self, served: Served, taken: Taken | None
+    ) -> Generator[Step, Any, Result[Any] | None]:
         """Return the served value if it is fresh; keep it to fall back on if only that."""
         tiers, passage = self._tiers, self._passage
         if taken is None:
@@ -241,15 +240,15 @@ class Loading:
             if not passage.carries_named(taken.epochs):
                 return None
             others = passage.others(taken.epochs)
-            if doubtful := tiers.coherence.doubtful(others):
+            if asked := asked_tags(tiers, self._call.level, others):
                 try:
-                    yield from flush_with_tail(
-                        tiers, [], due=False, tags=doubtful, operation="marks"
-                    )
+                    yield from flush_with_tail(tiers, [], due=False, tags=asked, operation="marks")
                 except SharedUnavailable:
                     return None
             if tiers.coherence.doubtful(others):
                 return None
+            if asked:
+                passage.take_served(served)  # its marks were not known when it came
         passage.old = old = taken.old
         if old.left_seconds > 0 and (taken.due_seconds > 0 or self._postponed()):
             return self._answer(old)
@@ -290,8 +289,9 @@ class Loading:
         except GeneratorExit:  # nobody is there any more to send anything
             raise
         except BaseException as error:
-            yield from self._give_back(lease, error)
-            if isinstance(error, Exception) and (old := self._usable()) is not None:
+            old = self._instead_of(error)
+            yield from self._give_back(lease, "W" if old is None else "T")
+            if old is not None:
                 _tell_failed(call.key, error)
                 tiers.local.hush(call.scoped, QUIET_SECONDS)
                 return self._answer(old)
@@ -327,12 +327,10 @@ class Loading:
             return
         passage.take_end(reply)
 
-    def _give_back(self, lease: Lease, error: BaseException) -> Generator[Step, Any, None]:
+    def _give_back(self, lease: Lease, outcome: Outcome) -> Generator[Step, Any, None]:
         """Let the lease go; where a stale value is served, the key cools for the whole fleet."""
-        cooling = isinstance(error, Exception) and self._usable() is not None
-        finish = self._passage.finish(lease, "T" if cooling else "W")
         try:
-            yield Flush([finish], "finish")
+            yield Flush([self._passage.finish(lease, outcome)], "finish")
         except SharedUnavailable as unavailable:
             _log.warning("the lease of %s was not given back: %s", lease.key, unavailable)
 
@@ -349,7 +347,7 @@ class Loading:
         try:
             returned = yield Run(call.loader, gated=True, key=call.key)
         except Exception as failure:
-            if (usable := self._usable()) is None:
+            if (usable := self._instead_of(failure)) is None:
                 raise
             _tell_failed(call.key, failure)
             tiers.local.hush(call.scoped, QUIET_SECONDS)
@@ -367,20 +365,18 @@ class Loading:
     def _usable(self) -> Old | None:
         """Return the value to serve when there is no better one, if the call allows it."""
         old = self._passage.old
-        if old is None:
-            return None
-        fresh = old.trusted and old.left_seconds > 0
-        return old if fresh or self._may_serve_stale(old) else None
+        return old if old is not None and may_fall_back(self._call, old) else None
 
-    def _may_serve_stale(self, old: Old) -> bool:
-        allowed = self._call.lifetime.stale_seconds
-        return allowed > 0 and old.left_seconds > -allowed
+    def _instead_of(self, error: BaseException) -> Old | None:
+        """Return the value to serve in the place of a load that failed.
+
+        A loader that has no value of its key has not failed.
+        """
+        failed = isinstance(error, Exception) and not isinstance(error, LeftOut)
+        return self._usable() if failed else None
 
     def _answer(self, old: Old) -> Result[Any]:
-        fresh = old.trusted and old.left_seconds > 0
-        source = old.source if fresh else "stale"
-        self._tiers.emit(events.CacheRead(source=source, name=CACHE_NAME, key=self._call.key))
-        return Result(old.value, source, old.age_seconds)
+        return answer_of(self._tiers, self._call, old)
 
 
 def _tell_failed(key: str, error: BaseException) -> None:

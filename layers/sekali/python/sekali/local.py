@@ -58,7 +58,8 @@ class Local:
 
     Safe to use from several threads. Either bound at 0 switches it off. `drops` counts the keys
     and flushes that were asked for: a value asked for before one of them may be older than it.
-    `on_event` is told of every flush, outside the lock.
+    `vouch` tells, under the lock, whether a value with these marks may be kept: whoever comes next
+    is served it without a look at them. `on_event` is told of every flush, outside the lock.
 
     `plain` holds the entries of the plain cache under their bare keys, for the one reader who
     cannot pay for more than a look into a dictionary: it compares `fresh_wall` and the `window` of
@@ -80,6 +81,7 @@ class Local:
         self._bytes = 0
         self._evictions = 0
         self.drops: int = 0
+        self.vouch: Callable[[Mapping[str, str]], bool] = lambda _: True
         # Looked up once: a hit uses all three, and pays for each attribute.
         self._find = self._entries.get
         self._wall = clock.wall
@@ -280,7 +282,7 @@ class Local:
                 return False
             if drops is not None and drops != self.drops:
                 return False
-            if only_if is not None and not only_if():
+            if (only_if is not None and not only_if()) or (epochs and not self.vouch(epochs)):
                 return False
             if there is not None:
                 self._remove(key)
@@ -311,11 +313,8 @@ class Local:
         A value whose epoch is `mark` was loaded after the invalidation that set it, and stays.
         """
         with self._lock:
-            keys = [
-                key
-                for key in self._tagged.get(tag, ())
-                if mark is None or self._entries[key].epochs[tag] != mark
-            ]
+            tagged = self._tagged.get(tag, ())
+            keys = [k for k in tagged if mark is None or self._entries[k].epochs[tag] != mark]
             for key in keys:
                 self._remove(key)
             return len(keys)

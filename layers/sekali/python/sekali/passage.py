@@ -21,6 +21,7 @@ from sekali import codec
 from sekali.answers import End, Finished, load_of, new_token
 from sekali.calls import Call, ChosenMark, Old, Tiers, tags_of
 from sekali.clock import Moment, now
+from sekali.coherence import NO_MARK
 from sekali.errors import ResultUnencodable, ValueTooLarge
 from sekali.keys import CACHE_NAME
 from sekali.lifetimes import Lifetime, Loaded, fresh_seconds
@@ -100,9 +101,11 @@ class Passage:
         return self.tiers.invocation.claims.load(self.ask)
 
     def refuse(self, served: Served) -> None:
-        """Ask for a newer value than this one at the next claim."""
-        self.tiers.local.drop(self.call.scoped)
-        self.ask = replace(self.ask, refuse=codec.fence_of(served.value))
+        """Ask for a newer value than this one at the next claim; here it stays to fall back on."""
+        fence = codec.fence_of(served.value)
+        if self.old is None or self.old.fence != fence:
+            self.tiers.local.drop(self.call.scoped)
+        self.ask = replace(self.ask, refuse=fence)
 
     def take_served(self, served: Served) -> Taken | None:
         """Keep a served value and return it, or None if it is unreadable.
@@ -268,7 +271,7 @@ class Passage:
             packed = self.call.packing.pack(loaded.value)
         except (ResultUnencodable, ValueTooLarge):
             return
-        epochs = dict.fromkeys((*self.call.tags, *loaded.tags), "")
+        epochs = dict.fromkeys((*self.call.tags, *tags_of(loaded.tags)), NO_MARK)
         sent = now(self.tiers.clock)
         fill = _Fill(loaded.value, packed, lifetime, epochs, 0.0, drops, sent)
         seen = self.tiers.local.look(self.call.scoped)

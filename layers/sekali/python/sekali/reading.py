@@ -3,8 +3,9 @@
     PTTL before GET, in this order: should the value be replaced in between, its life is taken for
     shorter than it is, never for longer.
 
-A value that carries tags whose mark is not known costs one more flush, which asks for them. A value
-that is past its TTL, or not fresh by its tags, or not readable, is not found.
+A value that carries tags whose mark is not known costs one more flush, which asks for them, and is
+kept here by the next look-up only; `strict` asks for every mark. A value that is past its TTL, or
+not fresh by its tags, or not readable, is not found.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from sekali.keys import CACHE_NAME
 from sekali.passage import Passage
 from sekali.scripts import Command
 from sekali.shared_hits import tell_not_looked_up
-from sekali.steps import flush_with_tail
+from sekali.steps import asked_tags, flush_with_tail
 from sekali.telemetry import events
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
-    from sekali.calls import Call, Tiers
+    from sekali.calls import Call, Level, Tiers
     from sekali.served import Taken
     from sekali.steps import Step
 
@@ -84,17 +85,17 @@ class Reading:
                 if read is not None:
                     taken[passage.call.key] = read
         apply()
-        return (yield from current(self._tiers, taken))
+        return (yield from current(self._tiers, taken, level=self._level))
 
 
 def current(
-    tiers: Tiers, taken: Mapping[str, Taken]
+    tiers: Tiers, taken: Mapping[str, Taken], *, level: Level = "per_invocation"
 ) -> Generator[Step, Any, dict[str, Result[Any]]]:
-    """Yield the step that asks for unknown marks, if any; return what is fresh, by key."""
+    """Yield the step that asks for marks, if any has to be; return what is fresh, by key."""
     coherence = tiers.coherence
-    doubtful = {tag: None for one in taken.values() for tag in coherence.doubtful(one.epochs)}
-    if doubtful:
-        yield from flush_with_tail(tiers, [], due=False, tags=list(doubtful), operation="marks")
+    asked = {tag: None for one in taken.values() for tag in asked_tags(tiers, level, one.epochs)}
+    if asked:
+        yield from flush_with_tail(tiers, [], due=False, tags=list(asked), operation="marks")
     return {
         key: one.result
         for key, one in taken.items()

@@ -193,7 +193,9 @@ class SingleFlight:
     ) -> list[str]:
         """Load what this process leads; return what another container computes."""
         calls = [call for call, _ in leading.values()]
-        steps = LoadingMany(self._tiers, calls, loader, due=self._is_due()).steps()
+        steps = LoadingMany(
+            self._tiers, calls, loader, due=self._is_due(), postpone=self._postpone
+        ).steps()
         failure: BaseException = Abandoned()
         results: dict[str, Result[Any]] = {}
         try:

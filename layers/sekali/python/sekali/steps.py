@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Final
 
-from sekali.calls import Call, ChosenMark, Old, Result, Tiers
+from sekali.answers import Busy
+from sekali.calls import Call, ChosenMark, Level, Old, Result, Tiers
 from sekali.errors import LoadTimeout, SharedUnavailable
 from sekali.keys import CACHE_NAME
-from sekali.lifetimes import Loaded
+from sekali.lifetimes import QUIET_SECONDS, Loaded
 from sekali.light_dataclass import dataclass
 from sekali.telemetry import events
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-    from sekali.answers import Lease
+    from sekali.answers import ClaimAnswer, Lease
     from sekali.entries import Seen
     from sekali.scripts import Command
 
@@ -103,8 +104,24 @@ def flush_with_tail(
     return replies[skip:], apply, marks
 
 
+def asked_tags(tiers: Tiers, level: Level, epochs: Mapping[str, str]) -> list[str]:
+    """Return the tags whose mark has to be read before a value that carries these is served.
+
+    `strict` takes nobody's word for a mark but the server's, and none from before the call.
+    """
+    return list(epochs) if level == "strict" else tiers.coherence.doubtful(epochs)
+
+
 def nothing() -> None:
     """Stand for the tail where it is not due."""
+
+
+def vouched(tiers: Tiers, call: Call, seen: Seen, *, due: bool) -> bool:
+    """Tell whether the level lets a local copy be used without a question."""
+    if call.level == "strict":
+        return False
+    # What was loaded in this very invocation is younger than its beginning.
+    return not due or seen.held_seconds + seen.age_seconds < tiers.invocation.elapsed_seconds()
 
 
 def old_of(seen: Seen, *, trusted: bool) -> Old:
@@ -117,6 +134,42 @@ def old_of(seen: Seen, *, trusted: bool) -> Old:
         source="local",
         trusted=trusted,
     )
+
+
+def may_serve_stale(call: Call, old: Old) -> bool:
+    """Tell whether the call allows an old value of this age where there is no better one."""
+    allowed = call.lifetime.stale_seconds
+    return allowed > 0 and old.left_seconds > -allowed
+
+
+def may_fall_back(call: Call, old: Old) -> bool:
+    """Tell whether an old value may be served: because it is fresh after all, or stale."""
+    return (old.trusted and old.left_seconds > 0) or may_serve_stale(call, old)
+
+
+def instead(tiers: Tiers, call: Call, old: Old | None, answer: ClaimAnswer) -> Old | None:
+    """Return the value to serve while another holder computes the key, if there is one.
+
+    That is a fresh one that was due; or a stale one where the call allows it and the key cools,
+    because its load has just failed: nobody tries it for so long, so nobody waits for it either.
+    This container does not ask again meanwhile.
+    """
+    if old is None:
+        return None
+    if old.trusted and old.left_seconds > 0:
+        tiers.local.hush(call.scoped, QUIET_SECONDS)
+        return old
+    if isinstance(answer, Busy) and answer.cooling and may_serve_stale(call, old):
+        tiers.local.hush(call.scoped, answer.remaining_seconds)
+        return old
+    return None
+
+
+def answer_of(tiers: Tiers, call: Call, old: Old) -> Result[Any]:
+    """Serve an old value, which is told."""
+    source = old.source if old.trusted and old.left_seconds > 0 else "stale"
+    tiers.emit(events.CacheRead(source=source, name=CACHE_NAME, key=call.key))
+    return Result(old.value, source, old.age_seconds)
 
 
 def chosen_marks(tiers: Tiers, tags: Sequence[str]) -> Generator[Step, Any, dict[str, ChosenMark]]:

@@ -25,7 +25,7 @@ from __future__ import annotations
 import logging
 import random
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from sekali.calls import Level, Result, Tiers, call_of, tags_of, texts_of
@@ -33,8 +33,10 @@ from sekali.driving import Driver
 from sekali.entries import MISSING
 from sekali.errors import LoadTimeout
 from sekali.explaining import Explanation, explain
+from sekali.flights import LeftOut
 from sekali.hits import GetOrLoad, Hits, Way
 from sekali.keys import CACHE_NAME
+from sekali.loading_many import loaded_alone
 from sekali.local import PLAIN_PREFIX
 from sekali.packing import PLAIN
 from sekali.reading import Reading, current
@@ -245,9 +247,7 @@ class Tiered:
         """
         wanted = texts_of("key", keys)
 
-        def alone(key: str) -> Callable[[], T]:
-            return lambda: loader([key])[key]
-
+        alone = partial(partial, loaded_alone, loader)
         calls = {key: call_of(key, alone(key), level=level, **options) for key in wanted}
         found: dict[str, Any] = {}  # Any: whatever the caller caches
         for key in wanted:
@@ -261,9 +261,8 @@ class Tiered:
         for key in waiting:
             try:
                 found[key] = self._flying.look_up(calls[key], until=until).value
-            except KeyError as error:
-                if error.args != (key,):
-                    raise
+            except LeftOut:
+                continue
         return {key: found[key] for key in wanted if key in found}
 
     # Get, set, invalidate, explain.

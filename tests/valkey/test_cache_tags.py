@@ -1,0 +1,118 @@
+"""A value whose tag has fallen is served by no call, whichever tier and way it came by."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sekali.lifetimes import Loaded
+from tests.cache_kit import Box, Fleet, loader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from redis import Redis
+
+    from sekali.tiered import Tiered
+
+    Call = Callable[[Tiered], object]
+
+
+@pytest.fixture
+def fleet(valkey: Redis, valkey_url: str) -> Fleet:
+    assert valkey.dbsize() == 0
+    return Fleet(valkey_url)
+
+
+def knowing(fleet: Fleet) -> Box:
+    """Return a container that knows the tag's mark, and holds no value of k."""
+    box = fleet.box()
+    box.invoke().get_or_load("other", loader(1), tags=["t"])
+    return box
+
+
+def all_of(keys: list[str]) -> dict[str, str]:
+    return dict.fromkeys(keys, "new")
+
+
+CALLS: dict[str, tuple[Call, object]] = {
+    "get": (lambda cache: cache.get("k"), None),
+    "get many": (lambda cache: cache.get_many(["k"]), {}),
+    "load": (lambda cache: cache.get_or_load("k", loader("new"), tags=["t"]), "new"),
+    "load, tag not named": (lambda cache: cache.get_or_load("k", loader("new")), "new"),
+    "load many": (lambda cache: cache.get_or_load_many(["k"], all_of, tags=["t"]), {"k": "new"}),
+    "load many, not named": (lambda cache: cache.get_or_load_many(["k"], all_of), {"k": "new"}),
+}
+
+
+@pytest.mark.parametrize("second", CALLS)
+@pytest.mark.parametrize("first", CALLS)
+def test_look_at_a_value_whose_tag_fell_leaves_nothing_for_the_next_call(
+    fleet: Fleet, first: str, second: str
+) -> None:
+    """`get` and `get_or_load_many` kept it here, where the next hit was served it."""
+    other = fleet.box().invoke()
+    other.get_or_load("k", loader("old"), tags=["t"])
+    other.invalidate(tags=["t"])
+    cache = knowing(fleet).invoke()
+
+    CALLS[first][0](cache)
+    got = CALLS[second][0](cache)
+
+    found = {"k": "new"} if "many" in second else "new"
+    assert got == (found if "load" in first else CALLS[second][1])
+
+
+def test_tag_that_fell_while_a_container_was_away_makes_a_look_up_of_many_load(
+    fleet: Fleet,
+) -> None:
+    box, other = fleet.box(), fleet.box()
+    keys = ["a", "b"]
+    box.invoke().get_or_load_many(keys, lambda keys: dict.fromkeys(keys, "old"), tags=["t"])
+    other.invoke().invalidate(tags=["t"])
+
+    got = box.invoke().get_or_load_many(keys, all_of, tags=["t"])
+
+    assert got == {"a": "new", "b": "new"}
+
+
+@pytest.mark.parametrize("act", CALLS)
+@pytest.mark.parametrize("local", [True, False])
+def test_strict_call_asks_for_each_mark_of_what_it_is_about_to_serve(
+    fleet: Fleet, act: str, local: Any
+) -> None:
+    """It believed marks that this container knew from before: the tag's fall was not seen."""
+    box, other = knowing(fleet), fleet.box().invoke()
+    cache = box.invoke()
+    cache.get("other")
+    other.get_or_load("k", loader("old"), tags=["t"])
+    if local:
+        assert cache.get("k") == "old"
+    other.invalidate(tags=["t"])
+
+    got = strictly(cache, act)
+
+    assert got == CALLS[act][1]
+
+
+def strictly(cache: Tiered, act: str) -> object:
+    if act.startswith("get"):
+        many = cache.get_many(["k"], level="strict")
+        return many if "many" in act else cache.get("k", level="strict")
+    tags = [] if "not named" in act else ["t"]
+    if "many" in act:
+        return cache.get_or_load_many(["k"], all_of, tags=tags, level="strict")
+    return cache.get_or_load("k", loader("new"), tags=tags, level="strict")
+
+
+def test_value_whose_chosen_tag_was_not_known_here_is_local_after_one_look_up(
+    fleet: Fleet,
+) -> None:
+    fleet.box().invoke().get_or_load("k", lambda: Loaded("v", tags=["t"]))
+    box = fleet.box()
+    cache = box.invoke()
+    cache.get("another")
+
+    assert cache.look_up("k", loader("x")).source == "shared"
+    assert cache.look_up("k", loader("x")).source == "local"
