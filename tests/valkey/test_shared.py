@@ -20,7 +20,7 @@ from redis.crc import key_slot
 
 from sekali.answers import Acquired, Ask, Terms
 from sekali.claims import Claims
-from sekali.clock import SystemClock
+from sekali.clock import SystemClock, now
 from sekali.errors import SharedUnavailable
 from sekali.keys import Keyspace
 from sekali.refusals import Refused
@@ -367,13 +367,19 @@ def connections(onlooker: Redis) -> set[str]:
 def test_a_closed_door_leaves_no_connection_behind(
     door: Doors, request: pytest.FixtureRequest, server: str
 ) -> None:
-    """A cluster's client leaves the connections to its nodes open when it is closed."""
+    """A cluster's client leaves the connections to its nodes open when it is closed.
+
+    Whoever borrowed it for a claim and did not give it back would keep it open for good.
+    """
     request.getfixturevalue(server)
     url = urlsplit(request.getfixturevalue(f"{server}_url"))
     with Redis(port=url.port or 0) as onlooker:
         before = connections(onlooker)
         shared = door(url.port or 0, cache_cluster=server == "valkey_cluster")
-        shared.flush([MY_ID if server == "valkey" else Command(("GET", "key"))])
+        get = Command(("GET", "key"))
+        shared.flush([MY_ID if server == "valkey" else get])
+        packed = b"*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n"
+        assert shared.claim(packed, lambda: get, 900.0, now(SystemClock()), list) is None
         # Those of earlier tests may end at any time; only the new ones are this door's.
         mine = connections(onlooker) - before
         assert mine

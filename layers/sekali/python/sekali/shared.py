@@ -15,6 +15,7 @@ breaker lets one probe through per second; what happens then is the caller's pol
 
 from __future__ import annotations
 
+import math
 import threading
 from contextlib import contextmanager
 from itertools import chain
@@ -195,12 +196,13 @@ class Shared:
         Raises:
             SharedUnavailable: as `flush`.
         """
-        line, used, reply, tried = self._straight(within_seconds, began), self._used, AWAY, ""
-        if line is not None and used is not None and line.wire.only is not None:
+        used, reply, tried = self._used, AWAY, ""
+        rested = math.inf if used is None else seconds_between(used, began)
+        line = self._straight(within_seconds) if rested <= IDLE_SECONDS else None
+        if line is not None and line.wire.only is not None:
             failed = True
-            rested = seconds_between(used, began) > RESTED_SECONDS
             try:
-                reply = line.wire.only.ask(packed, meanwhile, rested=rested)
+                reply = line.wire.only.ask(packed, meanwhile, rested=rested > RESTED_SECONDS)
                 failed = False
             except Disconnected as error:
                 tried = error.cause
@@ -222,14 +224,18 @@ class Shared:
                 replies, refused = [reply], [0]
             return self._settled(made, replies, refused, "claim", began=began, until=until)[0]
 
-    def _straight(self, within_seconds: float, began: Moment) -> _Line | None:
+    def _straight(self, within_seconds: float) -> _Line | None:
         """Borrow the line if its straight way is open."""
-        used = self._used
-        if used is None or not self.breaker.closed or seconds_between(used, began) > IDLE_SECONDS:
+        if not self.breaker.closed:
             return None
         with self._lock:
             line = self._line
-            if line is None or within_seconds <= line.waits.plenty_seconds:
+            # Borrowed is what will be given back: a cluster has no only seat.
+            if (
+                line is None
+                or line.wire.only is None
+                or within_seconds <= line.waits.plenty_seconds
+            ):
                 return None
             line.flushes += 1
             return line
