@@ -193,10 +193,10 @@ def test_lost_reply_is_asked_for_again_with_the_same_token(
         if b"acquired" not in reply or swallowed.is_set():
             return False
         swallowed.set()
-        proxy.cut()
-        proxy.heal()
+        claimant.valkey.client_kill_filter(_id=mine)
         return True
 
+    (mine,) = claimant.shared.flush([MY_ID], within_seconds=PLENTY_SECONDS)
     proxy.swallow_replies(first)
 
     answer = claimant.acquire()
