@@ -71,25 +71,25 @@ def take(
         most_seconds: the longest that the caller wants it kept here, None for as long as there.
     """
     try:
-        fence, about, body = codec.unfold(stored, key=scoped)
-        find = about.get
-        if packing is PLAIN and "p" not in about:
+        fence, body, _, ttl_seconds, epochs, soft_seconds, stale_seconds, load_seconds, packed = (
+            codec.unfold(stored, key=scoped)
+        )
+        if packing is PLAIN and not packed:
             value = codec.decode(body)
         else:
-            body = packing.unpack(body, find("p", ""))
+            body = packing.unpack(body, packed)
             value = packing.decode(body)
     except ValueUnreadable as error:
         tiers.emit(events.UnreadableValue(name=CACHE_NAME, reason=error.reason))
         return None
-    ttl_seconds, epochs = about["t"], about["e"]
-    stale_seconds = kept_stale_seconds = find("g", 0.0)
+    kept_stale_seconds = stale_seconds
     left = kept_seconds = min(remaining_seconds - stale_seconds, ttl_seconds)
     age = ttl_seconds - left
     due = fresh_seconds(
         left_seconds=left,
         age_seconds=age,
-        soft_seconds=find("s"),
-        load_seconds=find("l", 0.0),
+        soft_seconds=soft_seconds,
+        load_seconds=load_seconds,
         uniform=tiers.uniform,
     )
     if most_seconds is not None:
