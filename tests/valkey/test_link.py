@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -13,9 +14,14 @@ from sekali.link import Link
 from sekali.refusals import Disconnected, Late, Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 DEADLINE_SECONDS = 20
+PING = b"*1\r\n$4\r\nPING\r\n"
+ONE_REPLY = [
+    pytest.param(lambda link: link.read(1)[0], id="read"),
+    pytest.param(lambda link: link.ask(PING, list), id="ask"),
+]
 
 
 class Pair:
@@ -36,6 +42,20 @@ def pair() -> Iterator[Pair]:
     pair = Pair()
     yield pair
     pair.close()
+
+
+def _as_sent(reply: object) -> bytes:
+    """Write a reply as a server does."""
+    match reply:
+        case None:
+            return b"$-1\r\n"
+        case int():
+            return b":%d\r\n" % reply
+        case bytes():
+            return b"$%d\r\n%b\r\n" % (len(reply), reply)
+        case list():
+            return b"*%d\r\n%b" % (len(reply), b"".join(map(_as_sent, reply)))
+    raise TypeError(type(reply).__name__)
 
 
 @pytest.mark.parametrize("most", [1, 5, 100])
@@ -69,6 +89,7 @@ def test_refusal_is_a_reply_with_the_servers_code(pair: Pair) -> None:
     assert still == b"OK"
 
 
+@pytest.mark.parametrize("one", ONE_REPLY)
 @pytest.mark.parametrize(
     ("sent", "cause"),
     [
@@ -79,12 +100,12 @@ def test_refusal_is_a_reply_with_the_servers_code(pair: Pair) -> None:
     ],
 )
 def test_server_that_serves_nobody_is_a_lost_connection(
-    pair: Pair, sent: bytes, cause: str
+    pair: Pair, sent: bytes, cause: str, one: Callable[[Link], Any]
 ) -> None:
     pair.server.sendall(sent)
 
     with pytest.raises(Disconnected) as lost:
-        pair.link.read(1)
+        one(pair.link)
 
     assert lost.value.cause == cause
 
@@ -99,18 +120,49 @@ def test_end_of_the_connection_is_told(pair: Pair) -> None:
         pair.link.send([("PING",)])
 
 
-def test_bytes_that_are_no_reply_are_a_lost_connection(pair: Pair) -> None:
+@pytest.mark.parametrize("one", ONE_REPLY)
+def test_bytes_that_are_no_reply_are_a_lost_connection(
+    pair: Pair, one: Callable[[Link], Any]
+) -> None:
     pair.server.sendall(b"HTTP/1.1 400 Bad Request\r\n")
 
     with pytest.raises(Disconnected):
-        pair.link.read(1)
+        one(pair.link)
 
 
-def test_missing_reply_is_late(pair: Pair) -> None:
+@pytest.mark.parametrize("one", ONE_REPLY)
+def test_missing_reply_is_late(pair: Pair, one: Callable[[Link], Any]) -> None:
     pair.client.settimeout(0.01)
 
     with pytest.raises(Late):
-        pair.link.read(1)
+        one(pair.link)
+
+
+@pytest.mark.parametrize("reply", [[], [b"a", 1, None], b"x" * 200_000, b"", 7, None, [[b"b"]]])
+def test_reply_to_a_question_is_what_was_sent_in_pieces(pair: Pair, reply: object) -> None:
+    sent = _as_sent(reply)
+
+    def answer() -> None:
+        pair.server.sendall(sent[:2])
+        rest.start()
+
+    rest = threading.Thread(target=pair.server.sendall, args=(sent[2:],))
+
+    assert pair.link.ask(PING, answer) == reply
+    rest.join(DEADLINE_SECONDS)
+    assert pair.link.is_sound()
+
+
+def test_refusal_of_a_question_is_its_reply(pair: Pair) -> None:
+    refused = pair.link.ask(PING, lambda: pair.server.sendall(b"-OOM no room\r\n"))
+
+    assert isinstance(refused, Refused)
+    assert refused.code == "OOM"
+
+
+def test_end_of_the_connection_is_told_to_who_asks(pair: Pair) -> None:
+    with pytest.raises(Disconnected):
+        pair.link.ask(PING, pair.server.close)
 
 
 def test_server_that_takes_a_piece_per_time_out_is_late() -> None:

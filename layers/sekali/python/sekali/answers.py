@@ -26,6 +26,10 @@ LONGEST_INVOCATION_SECONDS: Final = 900.0
 """Lambda ends every invocation by then."""
 
 
+TOKEN_DIGITS: Final = 32
+"""Hexadecimal ones."""
+
+
 def new_token() -> str:
     """Mint the 128 random bits that tell one claim from every other.
 

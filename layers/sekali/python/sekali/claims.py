@@ -49,13 +49,12 @@ from sekali.answers import (
     Seen,
     Served,
     Terms,
-    load_of,
     milliseconds,
     new_token,
 )
 from sekali.clock import Clock, SystemClock
-from sekali.keys import CACHE_NAME
 from sekali.light_dataclass import dataclass
+from sekali.load_claims import LoadClaims
 from sekali.scripts import CLAIM, EPOCH, FINISH, INVALIDATE, LOAD, RENEW, Command
 
 if TYPE_CHECKING:
@@ -94,13 +93,6 @@ __all__ = [
 
 Reply = list[bytes | int | None]
 """What a script answers, as the client hands it over."""
-
-# Where the parts of a claim's command stand that are each load's own.
-_FIRST_KEY: Final = 3
-_AFTER_TOKEN: Final = 10
-_ID: Final = -2
-_CACHE: Final = CACHE_NAME.encode()
-_ACTIVE_BYTES: Final = len(b"active")
 
 _LOST_REASONS: Final[dict[bytes, LostReason]] = {
     b"done": "done",
@@ -345,54 +337,6 @@ class Claims:
 
     def _wall_ms(self) -> int:
         return int(self.clock.wall() * 1000)
-
-
-class LoadClaims:
-    """Write the claims of loads, as bytes that can be sent: what stays the same is written once.
-
-    `packed` is what the C extension makes of `command`, in a third of the time for both.
-    """
-
-    def __init__(self, claims: Claims, terms: Terms) -> None:
-        """Write what every claim under these terms has in common."""
-        self._claims, self._terms, self._slot_of = claims, terms, claims.keyspace.of
-        args = claims.load(load_of("-", "-", terms)).args
-        own = b"$%d\r\n%b\r\n"
-        self._form = b"".join(
-            [
-                b"*%d\r\n" % len(args),
-                _bulk(args[:_FIRST_KEY]),
-                own * (_AFTER_TOKEN - _FIRST_KEY),
-                _bulk(args[_AFTER_TOKEN:_ID]),
-                own * -_ID,
-            ]
-        )
-
-    def command(self, key: str, token: str) -> Command:
-        """Return the claim as a command, for every way but the straight one."""
-        return self._claims.load(load_of(key, token, self._terms))
-
-    def packed(self, key: str, token: str, wall: float) -> bytes:
-        """Return the claim of `key` at this time of the wall clock, packed.
-
-        Raises:
-            KeyInvalid: the key cannot be used.
-        """
-        _, lease, value, record, active, born = self._slot_of(CACHE_NAME, key, key)
-        mark, now = token.encode(), b"%d" % (wall * 1000)
-        load = b"load-" + mark
-        own = b"%bjob:%b/%b" % (active[:-_ACTIVE_BYTES], _CACHE, load)
-        return self._form % (
-            *(len(own), own, len(lease), lease, len(value), value, len(record), record),
-            *(len(active), active, len(born), born, len(mark), mark),
-            *(len(load), load, len(now), now),
-        )
-
-
-def _bulk(args: Sequence[bytes | str | int]) -> bytes:
-    """Return arguments as they are sent, fit to stand in a form."""
-    sent = [arg if isinstance(arg, bytes) else str(arg).encode() for arg in args]
-    return b"".join(b"$%d\r\n%b\r\n" % (len(arg), arg) for arg in sent).replace(b"%", b"%%")
 
 
 def _unexpected(script: str, reply: object) -> TypeError:

@@ -41,12 +41,14 @@ CACHE_NAME: Final = "~"
 LOCK_NAME: Final = "@"
 """The reserved job name under which leases without a job live."""
 
+REMEMBERED: Final = 600
+"""Names of keys that are kept as they were written, for those who come again."""
+
 RESERVED_NAMES: Final = frozenset({CACHE_NAME, LOCK_NAME})
 _NAMESPACE = re.compile(r"[a-z0-9-]{1,32}")
 _JOB_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _LONGEST_TEXT_BYTES: Final = 512
 _MOST_BUCKETS: Final = 16_384
-_REMEMBERED: Final = 600
 
 
 class Slot(NamedTuple):
@@ -150,7 +152,7 @@ def check_job_name(name: str) -> None:
 
 
 # A record's keys are named when it is checked, claimed and finished: a wave's are remembered.
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=REMEMBERED)
 def _slot(namespace: bytes, buckets: int, name: str, job_id: str, key: str) -> Slot:
     scoped_key = _scoped(name, "key", key)
     scoped_id = scoped_key if job_id == key else _scoped(name, "id", job_id)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _BUFFER_BYTES: Final = 65_536
 _NOTHING: Final = object()
 """What the parser answers while a reply is not complete."""
+_CLOSED: Final = "the server has closed the connection"
 _PLAIN: Final = frozenset({bytes, int, type(None)})
 _pack: Final = cast("Callable[[Arguments], bytes]", pack_command)
 
@@ -133,6 +134,31 @@ class Link:
         except OSError as error:
             raise broken(error) from error
 
+    def ask(self, packed: bytes, meanwhile: Callable[[], object]) -> Any:  # Any: as its reply
+        """Send one packed command, call `meanwhile`, and return the reply, as `read` does.
+
+        Raises:
+            Disconnected: as both of them.
+        """
+        self.send_packed(packed)
+        meanwhile()
+        receive, gets, buffer = self._receive, self._gets, self._buffer
+        try:
+            while True:
+                size = receive(buffer)
+                if not size:
+                    raise Disconnected(_CLOSED)
+                self._feed(buffer, 0, size)
+                reply = gets()
+                if reply is not _NOTHING:
+                    break
+        except OSError as error:
+            raise broken(error) from error
+        of_all = reply[0] if type(reply) is list and reply else reply
+        if isinstance(of_all, Disconnected):
+            raise of_all
+        return reply
+
     def _send_rest(self, packed: bytes) -> None:
         """Send what the time-out, or a signal, left of it: in one time-out more, or not at all.
 
@@ -155,7 +181,7 @@ class Link:
                 while reply is _NOTHING:
                     size = self._receive(self._buffer)
                     if not size:
-                        raise Disconnected("the server has closed the connection")
+                        raise Disconnected(_CLOSED)
                     self._feed(self._buffer, 0, size)
                     reply = gets()
                 kind = type(reply)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sekali.refusals import Disconnected, Late, Refused, broken, refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from sekali.link import Arguments
 
@@ -43,14 +43,16 @@ class WrappedConnection:
         with ours():
             connection.send_packed_command(connection.pack_commands(commands), check_health=False)
 
-    def send_packed(self, packed: bytes) -> None:
-        """Send what is packed already.
+    def ask(self, packed: bytes, meanwhile: Callable[[], object]) -> Any:  # Any: as its reply
+        """Send one packed command, call `meanwhile`, and return the reply.
 
         Raises:
-            Disconnected: not all of it went.
+            Disconnected: as the two methods beside.
         """
         with ours():
             self.connection.send_packed_command([packed], check_health=False)
+        meanwhile()
+        return self.read(1)[0]
 
     def read(self, wanted: int) -> list[Any]:  # Any: as the commands' replies
         """Return so many replies; what the server refused stands in its reply's place.

@@ -56,8 +56,8 @@ class Talker(Protocol):
         """Send them all."""
         ...
 
-    def send_packed(self, packed: bytes, /) -> None:
-        """Send what is packed already."""
+    def ask(self, packed: bytes, meanwhile: Callable[[], object], /) -> Any:  # Any: as its reply
+        """Send one packed command, call `meanwhile`, and return the reply."""
         ...
 
     def read(self, wanted: int, /) -> list[Any]:  # Any: as the commands' replies
@@ -133,9 +133,7 @@ class Seat:
             at_hand = self._connection
             if at_hand is None or self._outdated or not at_hand.is_sound(rested=rested):
                 return AWAY
-            at_hand.send_packed(packed)
-            meanwhile()
-            return at_hand.read(1)[0]
+            return at_hand.ask(packed, meanwhile)
         except BaseException:
             self._leave()
             raise
