@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from sekali.done_ids import DoneIds
@@ -71,7 +73,7 @@ def test_nothing_is_known_after_the_clock_was_set_back(clock: FrozenClock) -> No
     assert hashes(done) == {"square/2": "b"}
 
 
-@pytest.mark.parametrize("bounds", [{"max_entries": 2}, {"max_bytes": 700}])
+@pytest.mark.parametrize("bounds", [{"max_entries": 2}, {"max_bytes": 900}])
 def test_what_came_first_makes_room(clock: FrozenClock, bounds: dict[str, int]) -> None:
     done = made(clock, **bounds)
 
@@ -88,3 +90,21 @@ def test_ids_make_room_by_the_memory_that_their_text_takes(clock: FrozenClock) -
         done.note([(f"square/{n}" + "\N{PACKAGE}" * 500, "a")])
 
     assert len(hashes(done)) == 4
+
+
+@pytest.mark.parametrize("batch", [1, 10])
+def test_the_counted_bytes_are_close_to_the_real_ones(clock: FrozenClock, batch: int) -> None:
+    bound = 500_000
+    done = made(clock, max_entries=10_000, max_bytes=bound)
+
+    tracemalloc.start()
+    try:
+        for first in range(0, 5_000, batch):
+            done.note([(f"square/{n}", f"{n:064}") for n in range(first, first + batch)])
+            clock.sleep(0.001)
+        taken = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+    assert len(done.known()) < 5_000
+    assert 0.8 < bound / taken < 1.25

@@ -67,7 +67,7 @@ UNSHARED_LOADS: Final = 4
 """Loaders that may run at once in this process while the shared cache is away."""
 DONE_ENTRIES: Final = 20_000
 DONE_BYTES: Final = 4 * 1024 * 1024
-"""Ids known to be done, with their payload hash: about 200 bytes each."""
+"""Of the ids known to be done, with their payload hash; `done_ids` tells what each takes."""
 
 
 class Container:
