@@ -14,7 +14,8 @@ from typing import Any
 from sekali.errors import MessageInvalid
 
 # SQS takes XML characters only; JSON text may still name the others by an escape. Those are listed
-# here: to list the characters of XML and negate that takes ten times as long to compile, 4 ms.
+# here: to list the characters of XML and negate that takes ten times as long to compile, or more
+# (tests/benchmarks, "library: choices").
 NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 # Deeper than any real payload, and far from where walking it would exhaust the stack.
 MAX_DEPTH = 100

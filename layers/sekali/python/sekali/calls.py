@@ -4,7 +4,7 @@
 text, is an error of the caller's line and not a miss for ever.
 
 `Call` and `Old` are made for every look-up, so they are tuples: a frozen dataclass of ten fields
-takes two microseconds more to make, a twentieth of a hit in the shared tier.
+takes twice as long to make (tests/benchmarks, "library: choices").
 """
 
 from __future__ import annotations

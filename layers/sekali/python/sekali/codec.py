@@ -15,7 +15,7 @@ The fence stands first and in plain digits because a script compares it without 
 checksum covers everything else. The doubles are created, hard TTL, soft TTL, life past the hard TTL
 and time of the load, -1 where there is none; the sizes are those of the key and of `more`, the JSON
 of what few values have: tags and packing. All integers are little-endian. A reader takes the head
-apart in one step, which costs a hit a third of what JSON did (tests/benchmarks, "shared hit").
+apart in one step, which costs a hit less than JSON would.
 
 The key is the one that the value was stored under, and the version changes with the layout: a value
 that was cut, swapped, written by something else or by another release is a miss with a reason, and
@@ -63,9 +63,9 @@ _NONE = -1.0
 def _writer(*, sort_keys: bool) -> Callable[[object, dict[int, object] | None], str]:
     """Return what writes compact JSON, made once: `JSONEncoder.encode` makes it for each value.
 
-    It takes the value and where to note what it is in; None, in half of the time, is for values
-    that are known to end. A circle would be written again and again there until the stack is used
-    up, with whatever stands in it: 2 GB for a text of 200 KB, on Python 3.13.
+    It takes the value and where to note what it is in; None is for values that are known to end,
+    and takes half of the time for a small one (tests/benchmarks, "library: choices"). A circle
+    would be written again and again there until the stack is used up, with whatever stands in it.
     """
     encoder = json.JSONEncoder(
         ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=sort_keys

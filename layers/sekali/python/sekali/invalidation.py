@@ -120,7 +120,8 @@ class Log:
             return Command.run(LOG_END, (self.keyspace.log,), (_LOG_TTL_MS, new_mark()))
         # The cursor's own entry, as many as are applied, and one that shows there are more.
         count = 1 + MOST_MISSED_ENTRIES + 1
-        # No script: a server takes four times as long to hand ten thousand entries to one.
+        # No script: ten thousand entries take three times as long through one, or more
+        # (tests/benchmarks, "library: choices").
         return Command(("XRANGE", self.keyspace.log, cursor.id, "+", "COUNT", count))
 
     def read_tail(self, reply: Sequence[Any], cursor: Cursor | None) -> Tail:  # Any: the client's

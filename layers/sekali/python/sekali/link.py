@@ -1,14 +1,15 @@
 """Be one connection to a cache: a socket, and the C parser of hiredis.
 
-This is what is left of redis-py's client between packed commands and the socket. Measured in turns
-on loopback, medians, a flush through redis-py's connection and through this:
+This is what is left of redis-py's client between commands and the socket. A flush through
+redis-py's connection and through this, in turns on loopback (tests/benchmarks, "library:
+connection"):
 
-    1 command       62 µs, 58 calls of functions     58 µs, 21
-    10 commands     73 µs                            66 µs
-    100 commands    284 µs                           90 µs
+    1 command       72 µs       65 µs
+    10 commands     105 µs      76 µs
+    100 commands    388 µs      186 µs
 
-and 60 ms less to import, a quarter of a cold start: redis-py imports an asyncio client, a thousand
-commands and what its metrics need, used or not.
+And there is less to import ("cold start", imports by INIT: redis): redis-py imports an asyncio
+client, a thousand commands and what its metrics need, used or not.
 """
 
 from __future__ import annotations

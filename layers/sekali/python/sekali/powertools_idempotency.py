@@ -1,9 +1,9 @@
 """Import Powertools' idempotency utility without its DynamoDB layer, which imports boto3.
 
-The utility's package imports every store that it has, used or not, and boto3 is half of a cold
-start. So while the package is imported for the first time, an empty module stands where its
-DynamoDB layer would be; afterwards that name is free again, and whoever asks for the layer gets the
-real one, imported then::
+The utility's package imports every store that it has, used or not, and with them boto3, which is a
+fifth of a cold start (see `aws_clients`). So while the package is imported for the first time, an
+empty module stands where its DynamoDB layer would be; afterwards that name is free again, and
+whoever asks for the layer gets the real one, imported then::
 
     from sekali import Worker                     # no boto3
     from aws_lambda_powertools.utilities.idempotency import DynamoDBPersistenceLayer    # boto3

@@ -56,7 +56,7 @@ class _Line:
 
     __slots__ = ("client", "flushes", "waits", "wire")
 
-    def __init__(self, client: Any) -> None:  # Any: a client of redis-py, standalone or cluster
+    def __init__(self, client: Any) -> None:  # Any: links.Server, or a client of redis-py
         self.client = client
         self.flushes = 0
         self.waits = Waits()
@@ -123,7 +123,7 @@ class Shared:
 
     def __init__(
         self,
-        connect: Callable[[], Any],  # Any: a client of redis-py, standalone or cluster
+        connect: Callable[[], Any],  # Any: links.Server, or a client of redis-py
         *,
         clock: Clock,
         on_event: Callable[[Any], None] | None = None,  # Any: a hook takes every event

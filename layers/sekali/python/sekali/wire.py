@@ -78,7 +78,8 @@ class Seat:
         """Take a pool, as it is and in its wrapping, and what reads replies (Any: redis-py's)."""
         self.source = source
         self._pool = pool
-        # The log reads its entries itself: the client's own form of them costs ten times as much.
+        # The log reads its entries itself: redis-py's form of them takes twice as long to read
+        # (tests/benchmarks, "library: choices").
         self._callbacks = {name: read for name, read in callbacks.items() if name != _LONG}
         self._connection: Talker | None = None
         self._outdated = False
@@ -248,8 +249,8 @@ class Wire:
 def _collector_held() -> Iterator[None]:
     """Let no garbage be looked for while a long reply is read.
 
-    Twenty thousand lists in a row make the collector search the whole heap: measured on a small
-    one, 35 ms beside 16 for everything else. They are gone before it would have its next turn.
+    Twenty thousand lists in a row make the collector search the whole heap, to no avail: a tenth of
+    the time where that is small (tests/benchmarks, "library: choices"), and more where it is large.
     """
     held = gc.isenabled()
     gc.disable()

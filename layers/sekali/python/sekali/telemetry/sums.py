@@ -25,7 +25,7 @@ class Sums:
     """Take measures from any thread; hand the sheets over once.
 
     Two threads that add to one count at once would lose one of them, so there is a lock. It is held
-    for a microsecond.
+    for no longer than that.
     """
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ def chosen_spans(settings: Settings) -> Spans | None:
     """Return who draws in this process; None where nobody does.
 
     X-Ray needs the daemon that Lambda runs, so that elsewhere it is off, as Powertools' Tracer is;
-    its SDK takes 400 ms to import.
+    its SDK is then not imported.
 
     Raises:
         SettingInvalid: OpenTelemetry was chosen and is not installed, or not what it should export
