@@ -1,7 +1,7 @@
 """Hand bytes between a client and a server unchanged, and let an observer see them pass.
 
 One thread serves every door of the stack. It is where the stack is measured from outside: an
-observer counts what waits for an answer, and neither side knows of it. It costs about 0.1 ms a
+observer counts what waits for an answer, and neither side knows of it. It adds to each
 round trip, so times are compared on direct connections, never through a relay.
 """
 
