@@ -26,7 +26,7 @@ from sekali.light_dataclass import dataclass
 COMPRESS_ABOVE_BYTES: Final = 4_096
 MOST_VALUE_BYTES: Final = 1_048_576
 _LEVEL: Final = 1
-"""Level 6 takes three times as long for a tenth less (tests/benchmarks, "library: choices")."""
+"""Level 6 takes three times as long for little less (tests/benchmarks, "library: choices")."""
 _COMPRESSED: Final = "+z"
 _MOST_TIMES_LARGER: Final = 64
 _SAVED: Final = 0.9

@@ -78,7 +78,7 @@ def _refused(replies: Sequence[Any]) -> list[int]:  # Any: as in Shared.flush
 def in_parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
     """Cut what is to be sent: a short part, so that the server begins soon, then longer ones.
 
-    A part takes the server at least twice as long as it takes to be made, so it is never idle, and
+    The server works on a part while the next is made. Each is twice as long as the one before, so
     five hundred claims go out in seven.
     """
     at, length = 0, FIRST_PART
