@@ -10,7 +10,7 @@ everybody where they stand, and evicts the first without one; the next time it g
 
 So what was asked for once, as in a scan of cold keys, goes before what was asked for again. A
 second chance (CLOCK) kept 38 % of hits under scans where this keeps 46 % and plain LRU 37 %
-(tests/benchmarks, "hit ratio"), and a hit costs the same.
+(tests/benchmarks, "cache: hit ratio"), and a hit does as little.
 """
 
 from __future__ import annotations
