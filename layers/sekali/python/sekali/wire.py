@@ -250,7 +250,7 @@ def _collector_held() -> Iterator[None]:
     """Let no garbage be looked for while a long reply is read.
 
     Twenty thousand lists in a row make the collector search the whole heap, to no avail: a tenth of
-    the time where that is small (tests/benchmarks, "library: choices"), and more where it is large.
+    the time or two where that is small (tests/benchmarks, "library: choices").
     """
     held = gc.isenabled()
     gc.disable()
