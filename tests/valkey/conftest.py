@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from redis import Redis
 
 
-BOTH_WAYS: Final = frozenset(
-    f"test_cache{part}"
-    for part in ("", "_calls", "_coherence", "_failure", "_flights", "_many", "_tags", "_time")
-)
+_PARTS = ("", "_calls", "_coherence", "_failure", "_flights", "_joining", "_many", "_tags", "_time")
+BOTH_WAYS: Final = frozenset(f"test_cache{part}" for part in _PARTS)
 """Suites of the cache that run with the short way through the shared tier, and without it."""
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -295,12 +297,32 @@ def test_crossing_loads_part_at_the_bound_of_their_wait(box: Box) -> None:
 
 
 def test_waiters_of_a_value_that_cannot_be_copied_load_for_themselves(box: Box) -> None:
-    load = FakeLoader({1, 2}, seconds=LOAD_SECONDS)
+    load = FakeLoader(threading.Lock(), seconds=LOAD_SECONDS)
     cache = box.invoke()
 
     found = in_threads(4, lambda: cache.get_or_load("k", load))
 
-    assert found == [{1, 2}] * 4
+    assert len(found) == 4
+    assert load.calls == 4
+
+
+@pytest.mark.parametrize(
+    "value", [{1, 2}, {"day": date(2013, 1, 1)}, random.Random(1).randbytes(1_200_000).hex()]
+)
+def test_value_that_cannot_be_stored_is_loaded_once_for_those_who_wait(
+    box: Box, value: object
+) -> None:
+    """Each of them loaded it: a stampede on whatever is too large or no JSON."""
+    load = FakeLoader(value, seconds=LOAD_SECONDS)
+    cache = box.invoke()
+
+    found = in_threads(16, lambda: cache.get_or_load("k", load))
+
+    assert found == [value] * 16
+    assert load.calls == 1
+    assert cache.get("k") is None
+    if not isinstance(value, str):
+        assert len({id(one) for one in found}) == 16
 
 
 def test_loop_that_ends_during_a_load_leaves_nothing_behind(box: Box) -> None:

@@ -10,6 +10,9 @@ each as long as it likes:
             the load fails             C gets the error, and so does nobody who comes later
             A is cancelled or killed   C is told that nobody leads, and joins again
 
+A flight that began before what a caller has to have seen is waited for and not believed, by its
+number; and who sets or invalidates a key here lets nobody join the flight under way (`part`).
+
 A caller that comes back for a key which its own loader is computing is told so by `inside`, and
 computes through instead of waiting for itself. Two callers that each wait for what the other one
 computes part at the bound of their waits.
@@ -20,7 +23,11 @@ from __future__ import annotations
 import threading
 from concurrent.futures import Future
 from contextvars import ContextVar
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Iterable
 
 T = TypeVar("T")
 
@@ -43,12 +50,17 @@ class Flight(Generic[T]):
     Most flights carry their leader only, so the future is made when somebody comes to wait.
     """
 
-    __slots__ = ("future", "loop")
+    __slots__ = ("future", "loop", "number")
 
-    def __init__(self) -> None:
+    def __init__(self, number: int) -> None:
+        self.number = number
         self.future: Future[T] | None = None
-        self.loop: object = None
+        self.loop: asyncio.AbstractEventLoop | None = None
         """The event loop that the load runs on, if it does: whoever blocks that cannot wait."""
+
+    def is_left_behind(self) -> bool:
+        """Tell whether the load can never end, because its loop is closed."""
+        return self.loop is not None and self.loop.is_closed()
 
     def wait(self, seconds: float) -> T:
         """Return the leader's result, for somebody who joined and does not lead.
@@ -84,6 +96,8 @@ class Flights(Generic[T]):
         """Start with nobody in flight."""
         self._guard = threading.Lock()
         self._flights: dict[str, Flight[T]] = {}
+        self.begun: int = 0
+        """How many flights have begun: a later one has a greater number."""
 
     def __len__(self) -> int:
         """Return the number of keys in flight; 0 when nobody leads or waits."""
@@ -93,11 +107,26 @@ class Flights(Generic[T]):
         """Return the flight of `key`, and whether the caller leads it and must end it."""
         with self._guard:
             flight = self._flights.get(key)
-            if flight is not None:
+            if flight is not None and not flight.is_left_behind():
                 flight.awaited()
                 return flight, False
-            flight = self._flights[key] = Flight()
-            return flight, True
+            self.begun += 1
+            mine = self._flights[key] = Flight(self.begun)
+        if flight is not None:  # whoever waits for what was left behind joins again
+            self.fail(key, flight, Abandoned())
+        return mine, True
+
+    def part(self, keys: Iterable[str] | None = None) -> None:
+        """Let nobody join the flights of `keys` that are under way; they go on.
+
+        None is every key: which tags a value will carry, only its loader knows.
+        """
+        with self._guard:
+            if keys is None:
+                self._flights.clear()
+            else:
+                for key in keys:
+                    self._flights.pop(key, None)
 
     def land(self, key: str, flight: Flight[T], result: T) -> None:
         """End a flight with its result."""
@@ -108,7 +137,7 @@ class Flights(Generic[T]):
     def fail(self, key: str, flight: Flight[T], error: BaseException) -> None:
         """End a flight without: with the load's error, or, where the leader left, without one."""
         waiting = self.close(key, flight)
-        if waiting is None:
+        if waiting is None or waiting.done():  # it was left behind, and its coroutine thrown away
             return
         shared = error if isinstance(error, Exception) else Abandoned()
         waiting.set_exception(shared)

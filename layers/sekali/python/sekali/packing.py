@@ -30,15 +30,6 @@ _LEVEL: Final = 1
 _COMPRESSED: Final = "+z"
 _MOST_TIMES_LARGER: Final = 64
 _SAVED: Final = 0.9
-# What codecs raise, our own reader of JSON included, for what they do not carry.
-_FAILURES: Final = (
-    TypeError,
-    ValueError,
-    LookupError,
-    AttributeError,
-    ArithmeticError,
-    RecursionError,
-)
 
 
 class Codec(Protocol):
@@ -118,17 +109,7 @@ class Packing:
             ResultUnencodable: the codec cannot carry it.
             ValueTooLarge: it is above the limit, compressed or not.
         """
-        try:
-            body = stored = self.codec.encode(value)
-        except ResultUnencodable:
-            raise
-        except _FAILURES as error:
-            raise ResultUnencodable(
-                "", type(value).__name__, rule="is not carried by the codec"
-            ) from error
-        if not isinstance(body, bytes):
-            rule = f"became {type(body).__name__} and not bytes in the codec"
-            raise ResultUnencodable("", type(value).__name__, rule=rule)
+        body = stored = self._encoded(value)
         packing = self._name
         if len(body) > self.compress_above_bytes:
             smaller = zlib.compress(body, _LEVEL)
@@ -137,6 +118,29 @@ class Packing:
         if len(stored) > self.most_bytes or len(body) > self.most_bytes * _MOST_TIMES_LARGER:
             raise ValueTooLarge(len(stored), self.most_bytes)
         return Packed(body, stored, packing)
+
+    def copy(self, value: object) -> Any:  # Any: what the codec is for
+        """Return what everybody but its loader gets of `value`, however large it is.
+
+        Raises:
+            ResultUnencodable: the codec cannot carry it.
+            ValueUnreadable: the codec refuses what it made of it.
+        """
+        return self.decode(self._encoded(value))
+
+    def _encoded(self, value: object) -> bytes:
+        try:
+            body = self.codec.encode(value)
+        except ResultUnencodable:
+            raise
+        except Exception as error:
+            raise ResultUnencodable(
+                "", type(value).__name__, rule="is not carried by the codec"
+            ) from error
+        if not isinstance(body, bytes):
+            rule = f"became {type(body).__name__} and not bytes in the codec"
+            raise ResultUnencodable("", type(value).__name__, rule=rule)
+        return body
 
     def unpack(self, stored: bytes, packing: str) -> bytes:
         """Return what the codec made of the value.
@@ -168,8 +172,8 @@ class Packing:
             return self.codec.decode(body)
         except ValueUnreadable:
             raise
-        except _FAILURES:
-            raise ValueUnreadable("garbage") from None
+        except Exception as error:
+            raise ValueUnreadable("garbage") from error
 
 
 PLAIN: Final = Packing()

@@ -8,6 +8,8 @@ and gets a value of its own: nothing that can be changed has two owners.
 from __future__ import annotations
 
 import asyncio
+import logging
+from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     Steps = Generator[Step, Any, Result[Any]]
     Leading = dict[str, tuple[Call, Flight[Result[Any]]]]
 
+_log = logging.getLogger(__name__)
+
 
 class SingleFlight:
     """The flights of one container, as one invocation takes part in them."""
@@ -51,12 +55,23 @@ class SingleFlight:
         self._flights = flights
         self._is_due = is_due
         self._postpone = postpone
+        self._begun = flights.begun
         self._tasks: set[asyncio.Task[None]] = set()
 
     def _steps(self, call: Call, until: float | None, opening: Opening | None = None) -> Steps:
         return Loading(
             self._tiers, call, due=self._is_due(), postpone=self._postpone, until=until
         ).steps(opening)
+
+    def _newest_unseen(self, call: Call) -> int:
+        """Return the number of the last flight that may have loaded what has fallen since.
+
+        What the level promises to have seen ends with this call, with the beginning of the
+        invocation, or nowhere.
+        """
+        if call.level == "strict":
+            return self._flights.begun
+        return self._begun if call.level == "per_invocation" else 0
 
     def until(self, call: Call) -> float:
         """Return when a wait that begins now is over."""
@@ -70,6 +85,7 @@ class SingleFlight:
         """
         if self._flights.inside(call.scoped):
             return self._driver.drive(_through(call))
+        unseen = self._newest_unseen(call)
         while True:
             flight, leads = self._flights.join(call.scoped)
             if leads:
@@ -81,15 +97,16 @@ class SingleFlight:
             began = self._tiers.invocation.now()
             try:
                 result = flight.wait(until - began)
-            except TimeoutError:
-                if flight.awaited().done():
-                    raise
-                return self._driver.drive(self._out_of_time(call))
-            except Abandoned:
-                continue
+            except Exception as error:
+                if isinstance(error, TimeoutError) and not flight.awaited().done():
+                    return self._driver.drive(self._out_of_time(call))
+                if isinstance(error, Abandoned) or flight.number <= unseen:
+                    continue
+                raise
             finally:
                 note_wait(self._tiers.invocation.now() - began)
-            return self._driver.drive(_own(call, result))
+            if flight.number > unseen:
+                return self._driver.drive(_own(call, result))
 
     def go_on(self, call: Call, flight: Flight[Result[Any]], opening: Opening) -> Result[Any]:
         """Lead a flight whose claim was sent by the short way (see `shared_hits`)."""
@@ -115,33 +132,41 @@ class SingleFlight:
         """Return the call's value as `look_up` does, on the running loop."""
         if self._flights.inside(call.scoped):
             return await self._driver.drive_async(_through(call))
-        until = self.until(call)
-        leading = False
+        until, unseen = self.until(call), self._newest_unseen(call)
         while True:
             flight, leads = self._flights.join(call.scoped)
-            if leads:
-                leading = True
-                flight.awaited()
-                flight.loop = asyncio.get_running_loop()
-                task = asyncio.create_task(self._lead_async(call, flight, until))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
-            wait = None if leading else max(until - self._tiers.invocation.now(), 0.0)
+            task = self._start(call, flight, until) if leads else None
+            wait = None if leads else max(until - self._tiers.invocation.now(), 0.0)
             landing = asyncio.wrap_future(flight.awaited())
             landing.add_done_callback(_hear)
             began = self._tiers.invocation.now()
             try:
                 result = await asyncio.wait_for(asyncio.shield(landing), wait)
-            except TimeoutError:
-                if flight.awaited().done():
+            except Exception as error:
+                if isinstance(error, TimeoutError) and not flight.awaited().done():
+                    return await self._driver.drive_async(self._out_of_time(call))
+                if task is not None:
+                    await task  # its loader was cancelled, or worse: that is this caller's to hear
                     raise
-                return await self._driver.drive_async(self._out_of_time(call))
-            except Abandoned:
-                continue
+                if isinstance(error, Abandoned) or flight.number <= unseen:
+                    continue
+                raise
             finally:
                 if not leads:
                     note_wait(self._tiers.invocation.now() - began)
-            return result if leads else await self._driver.drive_async(_own(call, result))
+            if leads:
+                return result
+            if flight.number > unseen:
+                return await self._driver.drive_async(_own(call, result))
+
+    def _start(self, call: Call, flight: Flight[Result[Any]], until: float) -> asyncio.Task[None]:
+        """Lead a flight in a task of nobody's."""
+        flight.awaited()
+        flight.loop = asyncio.get_running_loop()
+        task = asyncio.create_task(self._lead_async(call, flight, until))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _lead_async(self, call: Call, flight: Flight[Result[Any]], until: float) -> None:
         try:
@@ -217,9 +242,13 @@ class SingleFlight:
 def _own(call: Call, result: Result[Any]) -> Steps:
     """Give a waiter a value of its own: nothing that can be changed has two owners."""
     try:
-        value = call.packing.decode(call.packing.pack(result.value).body)
-    except SekaliError:
-        return (yield from _through(call))
+        value = call.packing.copy(result.value)
+    except SekaliError:  # its codec does not carry it, so it is in no tier either
+        try:
+            value = deepcopy(result.value)
+        except Exception:  # noqa: BLE001 - an edge: what a value does when it is copied
+            _log.debug("the value of %s cannot be copied: each waiter loads it", call.key)
+            return (yield from _through(call))
     return replace(result, value=value)
 
 

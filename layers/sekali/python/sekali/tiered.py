@@ -256,8 +256,7 @@ class Tiered:
                 found[key] = value
         missing = [call for key, call in calls.items() if key not in found]
         waiting = self._flying.load_many(missing, loader, found)
-        # One bound for all of them, as for one.
-        until = self._flying.until(calls[waiting[0]]) if waiting else None
+        until = self._flying.until(calls[waiting[0]]) if waiting else None  # one for all of them
         for key in waiting:
             try:
                 found[key] = self._flying.look_up(calls[key], until=until).value
@@ -320,6 +319,7 @@ class Tiered:
         """
         call = call_of(key, _no_loader, ttl_seconds=ttl_seconds, **options)
         loading = self._flights.inside(call.scoped)
+        self._flights.part([call.scoped])
         return self._driver.drive(set_value(self._tiers, call, value, patient=not loading))
 
     def invalidate(
@@ -338,8 +338,9 @@ class Tiered:
         Raises:
             SharedUnavailable: the shared cache did not take it within the time; do it again.
         """
-        scoped = [(job, key) for key in texts_of("key", keys)]
-        self._driver.drive(invalidate(self._tiers, scoped, tags_of(tags)))
+        scoped, fallen = [(job, key) for key in texts_of("key", keys)], tags_of(tags)
+        self._flights.part(None if fallen else map("/".join, scoped))
+        self._driver.drive(invalidate(self._tiers, scoped, fallen))
 
     def explain(self, key: str, *, packing: Packing = PLAIN, job: str = CACHE_NAME) -> Explanation:
         """Return what both tiers hold of `key` and who computes it; nothing is changed.
@@ -380,9 +381,7 @@ class Tiered:
 
     def _hit(self, key: str, level: Level | None) -> object:
         """Return what is local and fresh, where the level needs no question, else MISSING."""
-        if level not in (None, "per_invocation"):
-            return MISSING
-        if not self._follows():
+        if level not in (None, "per_invocation") or type(key) is not str or not self._follows():
             return MISSING
         found = self._local.fresh(PLAIN_PREFIX + key)
         if found is not MISSING:
