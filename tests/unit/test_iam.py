@@ -9,8 +9,10 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 from botocore.credentials import Credentials
+from botocore.exceptions import NoCredentialsError
 
 from sekali.iam import REUSED_SECONDS, IamCredentials, Signer
+from sekali.refusals import Disconnected
 from sekali.testing import FrozenClock
 
 SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
@@ -88,3 +90,18 @@ def test_password_is_reused_for_ten_minutes_by_both_clocks(
 
     assert first == second
     assert after_a_freeze != first
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no role"), NoCredentialsError(), OSError("no")])
+def test_role_that_cannot_sign_is_a_lost_connection(error: Exception) -> None:
+    def no_role() -> Signer:
+        raise error
+
+    credentials = IamCredentials(
+        user="ann", cache_name="cache", serverless=False, clock=FrozenClock(), signer=no_role
+    )
+
+    with pytest.raises(Disconnected) as lost:
+        credentials.get_credentials()
+
+    assert lost.value.cause == type(error).__name__

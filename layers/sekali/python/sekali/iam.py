@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 
 from sekali.clock import age_seconds, now
 from sekali.light_dataclass import dataclass
+from sekali.refusals import Disconnected
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,10 +79,19 @@ class IamCredentials:
         self._signed: tuple[Moment, str] | None = None
 
     def get_credentials(self) -> tuple[str, str]:
-        """Return the user and a password that is good for five minutes at least."""
+        """Return the user and a password that is good for five minutes at least.
+
+        Raises:
+            Disconnected: nothing can be signed. Whoever flushes then finds the cache away, as with
+                a login that is refused, and not an error of one of botocore's classes.
+        """
         with self._lock:
             if self._signed is None or self._is_old(self._signed[0]):
-                self._signed = now(self._clock), self._sign()
+                try:
+                    self._signed = now(self._clock), self._sign()
+                except Exception as error:
+                    text = f"no password could be signed: {error}"
+                    raise Disconnected(text, cause=type(error).__name__) from error
             return self._user, self._signed[1]
 
     def _is_old(self, since: Moment) -> bool:
