@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 DEADLINE_SECONDS = 20
 PING = b"*1\r\n$4\r\nPING\r\n"
+LONG_REPLY = b"$1000\r\n%b\r\n" % (b"x" * 1_000)
 ONE_REPLY = [
     pytest.param(lambda link: link.read(1)[0], id="read"),
     pytest.param(lambda link: link.ask(PING, list), id="ask"),
@@ -163,6 +164,42 @@ def test_refusal_of_a_question_is_its_reply(pair: Pair) -> None:
 def test_end_of_the_connection_is_told_to_who_asks(pair: Pair) -> None:
     with pytest.raises(Disconnected):
         pair.link.ask(PING, pair.server.close)
+
+
+@pytest.mark.parametrize(
+    ("reply", "read"),
+    [
+        pytest.param(LONG_REPLY, lambda link: link.read(1, 0.02), id="one reply"),
+        pytest.param(LONG_REPLY, lambda link: link.ask(PING, list, 0.02), id="ask"),
+        pytest.param(b":1\r\n" * 250, lambda link: link.read(250, 0.02), id="many replies"),
+    ],
+)
+def test_server_that_dribbles_is_late_in_the_end(
+    pair: Pair, reply: bytes, read: Callable[[Link], Any]
+) -> None:
+    """Each piece is in time: only a bound of all of them has an end."""
+    over = threading.Event()
+
+    def dribble() -> None:
+        for at in range(0, len(reply), 4):
+            if over.wait(0.002):
+                return
+            pair.server.sendall(reply[at : at + 4])
+
+    slow = threading.Thread(target=dribble)
+    slow.start()
+
+    with pytest.raises(Late, match="in time"):
+        read(pair.link)
+
+    over.set()
+    slow.join(DEADLINE_SECONDS)
+
+
+def test_replies_in_one_piece_are_in_time_whatever_is_left(pair: Pair) -> None:
+    pair.server.sendall(b":1\r\n:2\r\n")
+
+    assert pair.link.read(2, -1.0) == [1, 2]
 
 
 def test_server_that_takes_a_piece_per_time_out_is_late() -> None:

@@ -193,6 +193,13 @@ def test_login_is_made_for_each_connection_and_its_refusal_told(
     valkey.acl_deluser("ann")
 
 
+def test_name_that_no_server_can_have_is_a_lost_connection() -> None:
+    with links("x" * 64 + ".example.com", 6379) as made, pytest.raises(Disconnected) as lost:
+        made.get_connection()
+
+    assert lost.value.cause == "UnicodeError"
+
+
 # --- certificates ---
 
 

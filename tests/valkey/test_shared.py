@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -354,6 +355,44 @@ def test_threads_share_one_client(door: Doors, port: int) -> None:
     assert shared.flushes == 8
     in_use = [one for one in made if one.connection_pool.taken]
     assert len(in_use) == 1
+
+
+@contextmanager
+def dribbling(reply: bytes) -> Iterator[int]:
+    """Give the port of a server that answers whatever is asked, byte by byte."""
+    over = threading.Event()
+
+    def serve(listener: socket.socket) -> None:
+        while not over.is_set():
+            try:
+                asker, _ = listener.accept()
+            except TimeoutError:
+                continue
+            with asker, suppress(OSError):
+                asker.recv(1_000)
+                for at in range(len(reply)):
+                    if over.wait(0.005):
+                        return
+                    asker.sendall(reply[at : at + 1])
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(0.05)
+        server = threading.Thread(target=serve, args=(listener,))
+        server.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            over.set()
+            server.join()
+
+
+def test_a_server_that_dribbles_is_away_when_the_time_is_over(door: Doors) -> None:
+    """Its reply would be whole in five seconds, with no piece later than its time-out."""
+    with dribbling(b"$1000\r\n" + b"x" * 1_000 + b"\r\n") as port:
+        shared = door(port, cache_timeout_seconds=0.2, cache_connect_timeout_seconds=0.2)
+
+        with pytest.raises(SharedUnavailable):
+            shared.flush([Command(("GET", "key"))], within_seconds=0.5)
 
 
 # --- closing ---

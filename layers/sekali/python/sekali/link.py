@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from hiredis import Reader, pack_command
 
-from sekali.refusals import Disconnected, Late, Refused, broken, refusal
+from sekali.refusals import Disconnected, Late, Refused, broken, in_time, refusal
 
 if TYPE_CHECKING:
     import socket
@@ -135,7 +135,12 @@ class Link:
         except OSError as error:
             raise broken(error) from error
 
-    def ask(self, packed: bytes, meanwhile: Callable[[], object]) -> Any:  # Any: as its reply
+    def ask(
+        self,
+        packed: bytes,
+        meanwhile: Callable[[], object],
+        within_seconds: float | None = None,
+    ) -> Any:  # Any: as its reply
         """Send one packed command, call `meanwhile`, and return the reply, as `read` does.
 
         Raises:
@@ -143,7 +148,7 @@ class Link:
         """
         self.send_packed(packed)
         meanwhile()
-        receive, gets, buffer = self._receive, self._gets, self._buffer
+        receive, gets, buffer, until = self._receive, self._gets, self._buffer, None
         try:
             while True:
                 size = receive(buffer)
@@ -153,6 +158,7 @@ class Link:
                 reply = gets()
                 if reply is not _NOTHING:
                     break
+                until = in_time(until, within_seconds)
         except OSError as error:
             raise broken(error) from error
         of_all = reply[0] if type(reply) is list and reply else reply
@@ -168,18 +174,26 @@ class Link:
         if self._send(packed) != len(packed):
             raise Late("not everything was sent in time")
 
-    def read(self, wanted: int) -> list[Any]:  # Any: as the commands' replies
+    def read(
+        self, wanted: int, within_seconds: float | None = None
+    ) -> list[Any]:  # Any: as the commands' replies
         """Return so many replies; what the server refused stands in its reply's place.
+
+        Each piece of them may take as long as the connection's time-out, and all of them
+        `within_seconds` and one time-out: a server that dribbles is late in the end.
 
         Raises:
             Disconnected: not all of them came, or the server said that it serves nobody.
         """
-        gets = self._gets
+        gets, pieces, until = self._gets, 0, None
         replies: list[Any] = []
         reply: Any = _NOTHING  # Any: as above
         try:
             while True:
                 while reply is _NOTHING:
+                    if pieces:
+                        until = in_time(until, within_seconds)
+                    pieces += 1
                     size = self._receive(self._buffer)
                     if not size:
                         raise Disconnected(_CLOSED)

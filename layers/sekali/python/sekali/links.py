@@ -109,6 +109,8 @@ class Links:
             link = Link(lambda: self._opened(*waits), waits)
         except OSError as error:
             raise broken(error) from error
+        except UnicodeError as error:  # a name that no server can have, as of a label too long
+            raise Disconnected(f"{self._address[0]}: {error}", cause="UnicodeError") from error
         try:
             self._log_in(link)
         except BaseException:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sekali.refusals import Disconnected, Late, Refused, broken, refusal
+from sekali.refusals import Disconnected, Late, Refused, broken, in_time, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -43,7 +43,12 @@ class WrappedConnection:
         with ours():
             connection.send_packed_command(connection.pack_commands(commands), check_health=False)
 
-    def ask(self, packed: bytes, meanwhile: Callable[[], object]) -> Any:  # Any: as its reply
+    def ask(
+        self,
+        packed: bytes,
+        meanwhile: Callable[[], object],
+        within_seconds: float | None = None,
+    ) -> Any:  # Any: as its reply
         """Send one packed command, call `meanwhile`, and return the reply.
 
         Raises:
@@ -52,10 +57,15 @@ class WrappedConnection:
         with ours():
             self.connection.send_packed_command([packed], check_health=False)
         meanwhile()
-        return self.read(1)[0]
+        return self.read(1, within_seconds)[0]
 
-    def read(self, wanted: int) -> list[Any]:  # Any: as the commands' replies
+    def read(
+        self, wanted: int, within_seconds: float | None = None
+    ) -> list[Any]:  # Any: as the commands' replies
         """Return so many replies; what the server refused stands in its reply's place.
+
+        They take as long as those of a `Link`, but for one reply that comes in pieces: redis-py
+        lets each of these take a time-out.
 
         Raises:
             Disconnected: not all of them came, or the server said that it serves nobody.
@@ -63,7 +73,9 @@ class WrappedConnection:
         from redis.exceptions import RedisError
 
         replies: list[Any] = []
+        until = None
         while len(replies) < wanted:
+            until = in_time(until, within_seconds)
             try:
                 replies.append(self.connection.read_response())
             except (RedisError, OSError) as error:

@@ -13,6 +13,7 @@ too, which cost an import of all of it; where it is used, its errors become thes
 
 from __future__ import annotations
 
+import time
 from typing import Final
 
 SERVES_NOBODY: Final = frozenset({"LOADING", "NOAUTH", "WRONGPASS"})
@@ -65,3 +66,17 @@ def broken(error: OSError) -> Disconnected:
     # What the system itself bounds, it calls blocking (see `links`).
     late = isinstance(error, TimeoutError | BlockingIOError)
     return (Late if late else Disconnected)(str(error))
+
+
+def in_time(until: float | None, within_seconds: float | None) -> float | None:
+    """Return when all has to be read, by this process's own clock; None is no bound.
+
+    Raises:
+        Late: that is over.
+    """
+    if within_seconds is None:
+        return None
+    now = time.monotonic()
+    if until is not None and now > until:
+        raise Late("not everything was answered in time")
+    return now + within_seconds if until is None else until

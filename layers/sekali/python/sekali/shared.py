@@ -202,7 +202,9 @@ class Shared:
         if line is not None and line.wire.only is not None:
             failed = True
             try:
-                reply = line.wire.only.ask(packed, meanwhile, rested=rested > RESTED_SECONDS)
+                reply = line.wire.only.ask(
+                    packed, meanwhile, within_seconds, rested=rested > RESTED_SECONDS
+                )
                 failed = False
             except Disconnected as error:
                 tried = error.cause
@@ -345,7 +347,7 @@ class Shared:
             if seat is None:
                 replies, redirected = exchange(line.client, commands)
             else:
-                replies, redirected = seat.exchange(commands, more), 0
+                replies, redirected = seat.exchange(commands, more, left_seconds), 0
             refused = _refused(replies)
             if refused:
                 for at in refused:  # a cluster client hands back in place what others raise

@@ -56,11 +56,19 @@ class Talker(Protocol):
         """Send them all."""
         ...
 
-    def ask(self, packed: bytes, meanwhile: Callable[[], object], /) -> Any:  # Any: as its reply
+    def ask(
+        self,
+        packed: bytes,
+        meanwhile: Callable[[], object],
+        within_seconds: float | None = None,
+        /,
+    ) -> Any:  # Any: as its reply
         """Send one packed command, call `meanwhile`, and return the reply."""
         ...
 
-    def read(self, wanted: int, /) -> list[Any]:  # Any: as the commands' replies
+    def read(
+        self, wanted: int, within_seconds: float | None = None, /
+    ) -> list[Any]:  # Any: as the commands' replies
         """Return so many replies."""
         ...
 
@@ -86,7 +94,10 @@ class Seat:
         self._taken = Lock()
 
     def exchange(
-        self, commands: Sequence[Arguments], more: Iterator[Sequence[Arguments]] = _NO_MORE
+        self,
+        commands: Sequence[Arguments],
+        more: Iterator[Sequence[Arguments]] = _NO_MORE,
+        within_seconds: float | None = None,
     ) -> list[Any]:  # Any: as the commands' replies
         """Send the commands, and return a reply or a refusal for each.
 
@@ -99,14 +110,14 @@ class Seat:
         if not self._taken.acquire(blocking=False):
             connection = self._pool.get_connection()
             try:
-                return self._talk(connection, commands, more)
+                return self._talk(connection, commands, more, within_seconds)
             finally:
                 self._pool.release(connection)
         try:
             at_hand = self._connection
             if at_hand is None or self._outdated or not at_hand.is_sound():
                 at_hand = self._settle()
-            return self._talk(at_hand, commands, more)
+            return self._talk(at_hand, commands, more, within_seconds)
         except BaseException:
             self._leave()
             raise
@@ -114,7 +125,12 @@ class Seat:
             self._taken.release()
 
     def ask(
-        self, packed: bytes, meanwhile: Callable[[], object], *, rested: bool
+        self,
+        packed: bytes,
+        meanwhile: Callable[[], object],
+        within_seconds: float | None = None,
+        *,
+        rested: bool,
     ) -> Any:  # Any: as its reply
         """Send one packed command and return its reply or its refusal, as `exchange` does.
 
@@ -134,7 +150,7 @@ class Seat:
             at_hand = self._connection
             if at_hand is None or self._outdated or not at_hand.is_sound(rested=rested):
                 return AWAY
-            return at_hand.ask(packed, meanwhile)
+            return at_hand.ask(packed, meanwhile, within_seconds)
         except BaseException:
             self._leave()
             raise
@@ -164,6 +180,7 @@ class Seat:
         connection: Talker,
         commands: Sequence[Arguments],
         more: Iterator[Sequence[Arguments]],
+        within_seconds: float | None,
     ) -> list[Any]:  # Any: as in exchange
         try:
             connection.send(commands)
@@ -172,9 +189,9 @@ class Seat:
                 commands = [*commands, *part]
             if commands[0][0] == _LONG:
                 with _collector_held():
-                    replies = connection.read(len(commands))
+                    replies = connection.read(len(commands), within_seconds)
             else:
-                replies = connection.read(len(commands))
+                replies = connection.read(len(commands), within_seconds)
         except BaseException:
             connection.disconnect()  # half a conversation is nobody's
             raise
