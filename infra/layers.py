@@ -1,20 +1,29 @@
 """The two layers of every function: the library, and the packages that it needs."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 import jsii
-from aws_cdk import AssetHashType, BundlingOptions, DockerImage, IgnoreMode, ILocalBundling
+from aws_cdk import (
+    Annotations,
+    AssetHashType,
+    BundlingOptions,
+    DockerImage,
+    IgnoreMode,
+    ILocalBundling,
+)
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
-from infra import vendor
+from infra import bytecode, vendor
 from infra.platforms import Platform
 
 # Never pulled: the local bundling below does the work, or fails.
 _NO_IMAGE: Final = "local-bundling-only"
+LIBRARY: Final = vendor.ROOT / "layers" / "sekali" / "python" / "sekali"
 # What the public layer of Powertools brings, as its folders are called.
 POWERTOOLS_PACKAGES: Final = (
     "aws_lambda_powertools",
@@ -41,19 +50,35 @@ def library_layer(
     runtime: lambda_.Runtime,
     architecture: lambda_.Architecture,
 ) -> lambda_.LayerVersion:
-    """Pack `layers/sekali/python/sekali`, and nothing that tools or test runs leave beside it."""
-    return lambda_.LayerVersion(
+    """Pack the library, and nothing that tools or test runs leave beside it.
+
+    The asset's hash is the sources' and the way of compiling them. Where nothing compiles for the
+    runtime, the synth is told so here, for both layers.
+    """
+    python = runtime.name.removeprefix("python")
+    layer = lambda_.LayerVersion(
         scope,
         construct_id,
         description="The library: sekali",
         compatible_runtimes=[runtime],
         compatible_architectures=[architecture],
         code=lambda_.Code.from_asset(
-            str(vendor.ROOT / "layers" / "sekali"),
-            exclude=["/*", "!/python", "/python/*", "!/python/sekali", "**/__pycache__"],
+            str(LIBRARY),
+            exclude=["**/__pycache__"],
             ignore_mode=IgnoreMode.GIT,
+            bundling=_bundling(
+                lambda layer: shutil.copytree(
+                    LIBRARY,
+                    layer / "python" / LIBRARY.name,
+                    ignore=shutil.ignore_patterns("__pycache__"),
+                ),
+                python=python,
+            ),
         ),
     )
+    if bytecode.interpreter(python) is None:
+        Annotations.of(layer).add_info_v2("sekali:no-bytecode", bytecode.absence(python))
+    return layer
 
 
 def vendor_layer(
@@ -65,9 +90,12 @@ def vendor_layer(
     runtime: lambda_.Runtime,
     architecture: lambda_.Architecture,
 ) -> lambda_.LayerVersion:
-    """Pack the third-party packages; the asset's hash is the lock's and the platform's alone."""
+    """Pack the third-party packages.
+
+    The asset's hash is the lock's, the platform's and the way of compiling them.
+    """
     left_out = POWERTOOLS_PACKAGES if without_powertools else ()
-    fingerprint = vendor.fingerprint(platform, left_out=left_out)
+    ignored = [pattern for name in left_out for pattern in (name, f"{name}-*")]
     return lambda_.LayerVersion(
         scope,
         construct_id,
@@ -76,11 +104,16 @@ def vendor_layer(
         compatible_architectures=[architecture],
         code=lambda_.Code.from_asset(
             str(vendor.LOCK.parent),
-            asset_hash=fingerprint,
+            asset_hash=vendor.fingerprint(platform, left_out=left_out),
             asset_hash_type=AssetHashType.CUSTOM,
-            bundling=BundlingOptions(
-                image=DockerImage.from_registry(_NO_IMAGE),
-                local=_VendorBundling(platform, left_out),
+            bundling=_bundling(
+                lambda layer: shutil.copytree(
+                    vendor.install(platform),
+                    layer,
+                    ignore=shutil.ignore_patterns(*ignored),
+                    dirs_exist_ok=True,
+                ),
+                python=platform.python,
             ),
         ),
     )
@@ -102,21 +135,29 @@ def powertools_layer(
     return lambda_.LayerVersion.from_layer_version_arn(scope, construct_id, arn)
 
 
-@jsii.implements(ILocalBundling)
-class _VendorBundling:
-    """Copies the installed packages to where the CDK wants them, without Docker."""
+def _bundling(fill: Callable[[Path], object], *, python: str) -> BundlingOptions:
+    """Have a layer filled and compiled; all that is told here is part of the asset's hash."""
+    interpreter = bytecode.interpreter(python)
+    return BundlingOptions(
+        image=DockerImage.from_registry(_NO_IMAGE),
+        environment={"BYTECODE": bytecode.fingerprint(python) if interpreter else "none"},
+        local=_LocalBundling(fill, interpreter),
+    )
 
-    def __init__(self, platform: Platform, left_out: Sequence[str]) -> None:
-        self._platform = platform
-        self._left_out = [pattern for name in left_out for pattern in (name, f"{name}-*")]
+
+@jsii.implements(ILocalBundling)
+class _LocalBundling:
+    """Makes a layer where the CDK wants it, without Docker."""
+
+    def __init__(self, fill: Callable[[Path], object], interpreter: str | None) -> None:
+        self._fill = fill
+        self._interpreter = interpreter
 
     def try_bundle(self, output_dir: str, *_options: object, **_named: object) -> bool:
         """Do the bundling; never leave it to Docker, whose answer would hide pip's error."""
         # jsii passes the options as one argument, its types declare them by name.
-        shutil.copytree(
-            vendor.install(self._platform),
-            output_dir,
-            ignore=shutil.ignore_patterns(*self._left_out),
-            dirs_exist_ok=True,
-        )
+        layer = Path(output_dir)
+        self._fill(layer)
+        if self._interpreter is not None:
+            bytecode.add(layer, interpreter=self._interpreter)
         return True

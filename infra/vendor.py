@@ -29,7 +29,7 @@ _INSTALL: Final = (
     "--require-hashes",
     # Nothing is built here: a build would be for this machine, and would run a package's code.
     "--only-binary=:all:",
-    # Bytecode holds paths and times, so that no two builds would be alike.
+    # pip's bytecode holds paths and times of this machine; a synth makes what Lambda can read.
     "--no-compile",
 )
 
@@ -86,7 +86,7 @@ def install(platform: Platform, *, lock: Path = LOCK, cache: Path = CACHE) -> Pa
 
 
 def size_bytes(folder: Path) -> int:
-    """Answer what a layer weighs, unzipped and without what a synth leaves out."""
+    """Answer what a layer's files weigh, unzipped and without bytecode."""
     return sum(
         file.stat().st_size
         for file in folder.rglob("*")
@@ -102,7 +102,7 @@ def main() -> None:
         packages = size_bytes(install(platforms[target]()))
         sys.stdout.write(
             f"layers for {target}: {library / 1e6:.1f} MB of library, {packages / 1e6:.1f} MB of"
-            " packages, unzipped\n"
+            " packages, unzipped, before bytecode\n"
         )
 
 

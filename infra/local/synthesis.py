@@ -4,7 +4,6 @@ Each state has a folder of its own under `.cache/local`, named by a fingerprint 
 reads. A folder is complete or absent, so demos with different sources do not disturb each other.
 """
 
-import compileall
 import contextlib
 import fcntl
 import hashlib
@@ -59,7 +58,6 @@ def synthesize(context: Mapping[str, str] = CONTEXT, *, cache: Path = CACHE) -> 
             with tempfile.TemporaryDirectory(dir=cache, prefix="synth-") as scratch:
                 made = Path(scratch) / "cdk.out"
                 _synth(context, made)
-                _compile(made)
                 made.rename(folder)
         _forget_old(cache, keep=folder)
     return folder
@@ -107,13 +105,6 @@ def _synth(context: Mapping[str, str], output: Path) -> None:
     )
     if done.returncode != 0:
         raise SynthesisFailed(done.stdout.decode(errors="replace"))
-
-
-def _compile(assembly: Path) -> None:
-    """Compile what functions import, so that their environments start as if they had run before."""
-    for asset in assembly.glob("asset.*"):
-        if asset.is_dir():
-            compileall.compile_dir(asset, quiet=2)
 
 
 @contextlib.contextmanager

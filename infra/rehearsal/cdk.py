@@ -50,9 +50,7 @@ class Cdk:
 
     def synthesize(self) -> Differences:
         """Take a cloud assembly of the app as it is now; answer what was changed of it."""
-        made = synthesize(differences.CONTEXT)
-        # Bytecode is for the demo, which runs the assembly's folders as they are.
-        shutil.copytree(made, self._assembly, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(synthesize(differences.CONTEXT), self._assembly)
         return differences.apply(self._assembly)
 
     def deploy(self) -> dict[str, str]:

@@ -19,9 +19,9 @@ CONTEXT: Final[Mapping[str, str]] = {
     # This machine's architecture and Python: that is where ministack's Lambda runs.
     "target": "host",
     "stage": "dev",
-    # ministack starts an environment for each batch under way, all at once, from zip files, without
-    # bytecode: ten of them take two cores half a minute, and one that takes longer than its timeout
-    # is killed, whose messages come back after six times that.
+    # ministack starts an environment for each batch under way, all at once, from zip files: ten of
+    # them take two cores long, and one that takes longer than its timeout is killed, whose messages
+    # come back after six times that.
     "max_concurrency": "2",
     "timeout_seconds": "60",
     # How long a job waits for another that computes the same.

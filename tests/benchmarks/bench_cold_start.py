@@ -8,9 +8,12 @@ import takes is told apart, because nobody can save it. Neither side writes a ta
 
 from __future__ import annotations
 
+import shutil
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from infra import vendor
+from infra import bytecode, vendor
+from infra.local.workspace import workspace
 from infra.platforms import aws_platform
 from tests.benchmarks.cold_starts import LIBRARY, Import, by_package, functions
 from tests.benchmarks.harness import Row, Sample, benchmark, interleaved
@@ -46,11 +49,7 @@ def cold_start() -> Iterator[Row]:
         yield from _weights(made)
         made.without_bytecode()
         bare = _started(made, UNCOMPILED_ROUNDS)
-    yield _beside(
-        "process start to first finished job, layers without bytecode",
-        bare,
-        lambda one: one.whole_ms,
-    )
+    yield from _times_without_bytecode(bare)
 
 
 def _started(made: Functions, rounds: int) -> dict[str, list[Start]]:
@@ -80,8 +79,12 @@ def _beside(
     return Row(name, ours, unit, peer=PEER, peer_value=theirs, ratio_at_most=ratio_at_most)
 
 
+def _floor_ms(starts: dict[str, list[Start]]) -> float:
+    return _sample(starts[NOTHING], lambda one: one.init_ms).median
+
+
 def _times(starts: dict[str, list[Start]]) -> Iterator[Row]:
-    floor = _sample(starts[NOTHING], lambda one: one.init_ms).median
+    floor = _floor_ms(starts)
     yield _beside(
         "INIT: import and build of the worker",
         starts,
@@ -97,6 +100,17 @@ def _times(starts: dict[str, list[Start]]) -> Iterator[Row]:
         "ms",
     )
     yield _beside("first job, INIT being over", starts, lambda one: one.whole_ms - one.init_ms)
+
+
+def _times_without_bytecode(starts: dict[str, list[Start]]) -> Iterator[Row]:
+    """Tell what bytecode saves: what both sides take where nothing is compiled beforehand."""
+    floor = _floor_ms(starts)
+    yield _beside("INIT, layers without bytecode", starts, lambda one: one.init_ms - floor)
+    yield _beside(
+        "process start to first finished job, layers without bytecode",
+        starts,
+        lambda one: one.whole_ms,
+    )
 
 
 def _memory(starts: dict[str, list[Start]]) -> Iterator[Row]:
@@ -186,21 +200,30 @@ def _mebibytes(told: dict[str, Any]) -> dict[str, float]:  # Any: JSON of the ha
 
 @benchmark("layers")
 def layers() -> Iterator[Row]:
-    """Add up the library and the third-party packages for AWS, as they are unzipped."""
-    vendored = vendor.install(aws_platform()) / "python"
-    sizes = {"sekali": vendor.size_bytes(LIBRARY)}
-    for entry in vendored.iterdir():
-        sizes[entry.name] = _size(entry)
+    """Add up the library and the third-party packages for AWS, as they are unzipped.
+
+    Their bytecode is of this Python: that of another is of one size.
+    """
+    with workspace() as folder:
+        layer = folder / "python"
+        shutil.copytree(vendor.install(aws_platform()) / "python", layer)
+        shutil.copytree(LIBRARY, layer / "sekali", ignore=shutil.ignore_patterns("__pycache__"))
+        sources = _size(layer)
+        bytecode.add(layer, interpreter=sys.executable)
+        whole = _size(layer)
+        sizes = {entry.name: _size(entry) for entry in layer.iterdir()}
     yield Row(
         "both layers, unzipped",
-        Sample.exactly(sum(sizes.values()) / MEBIBYTE),
+        Sample.exactly(whole / MEBIBYTE),
         "MiB",
         at_most=MOST_MEBIBYTES,
     )
+    yield Row("of it, bytecode", Sample.exactly((whole - sources) / MEBIBYTE), "MiB")
     for name in sorted(sizes, key=lambda one: -sizes[one]):
         if sizes[name] >= MEBIBYTE / 20:
             yield Row(f"of it, {name}", Sample.exactly(sizes[name] / MEBIBYTE), "MiB")
 
 
 def _size(entry: Path) -> int:
-    return vendor.size_bytes(entry) if entry.is_dir() else entry.stat().st_size
+    files = entry.rglob("*") if entry.is_dir() else [entry]
+    return sum(file.stat().st_size for file in files if file.is_file())

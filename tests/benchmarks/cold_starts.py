@@ -1,15 +1,15 @@
 """Start functions under the genuine Lambda runtime client, cold, and take apart what they import.
 
 A function's process sees its own code, the layers as they are deployed to this machine, and what
-the runtime brings: nothing of the developer's environment. Everything is compiled beforehand, on
-both sides; what Lambda pays where it is not is a measurement of its own.
+the runtime brings: nothing of the developer's environment. The layers hold bytecode as they are
+deployed with it, and so does what only the hand-made one needs, as if its builder had done the
+same; what Lambda pays where there is none is a measurement of its own.
 
     start ── the runtime client, imports, the worker ──> INIT is over ── first event ──> answer
 """
 
 from __future__ import annotations
 
-import compileall
 import json
 import re
 import shutil
@@ -23,7 +23,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from infra import vendor
+from infra import bytecode, vendor
 from infra.local import runtime_folder
 from infra.local.environment import Environment
 from infra.local.processes import Nursery
@@ -111,13 +111,13 @@ class Functions:
         shutil.copytree(
             LIBRARY, layer / "python" / "sekali", ignore=shutil.ignore_patterns("__pycache__")
         )
-        compileall.compile_dir(layer, quiet=2)
+        bytecode.add(layer, interpreter=sys.executable)
         return layer
 
     def _packages(self) -> Path:
         layer = self._folder / "packages"
         shutil.copytree(vendor.install(host_platform()), layer)
-        compileall.compile_dir(layer, quiet=2)
+        bytecode.add(layer, interpreter=sys.executable)
         return layer
 
     def _handlers(self) -> Path:
@@ -132,7 +132,9 @@ class Functions:
         if needed is None or needed.origin is None:
             raise LookupError("cachetools is not installed")
         shutil.copytree(Path(needed.origin).parent, code / "cachetools")
-        compileall.compile_dir(code, quiet=2)
+        # Not the handlers themselves: they lie in the function's code, which is deployed without.
+        for package in (benchmarks, code / "cachetools"):
+            bytecode.add(package, interpreter=sys.executable)
         return code
 
     def start(self, handler: str, **variables: str) -> Start:
@@ -195,7 +197,7 @@ class Functions:
         )
 
     def without_bytecode(self) -> None:
-        """Be as Lambda is where a layer brings none: every start compiles what it imports."""
+        """Be as where a layer brings none: every start compiles what it imports."""
         for folder in (*self._layers, self._code):
             for cache in folder.rglob("__pycache__"):
                 shutil.rmtree(cache)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra import vendor
+from infra import bytecode, vendor
 from infra.platforms import aws_platform, host_platform
 from tests.infra.synthesized import ROOT
 
@@ -46,9 +47,17 @@ def test_the_function_is_packed_with_its_import_path_and_nothing_else(dev: Synth
     assert relative_files(asset / "handlers") == relative_files(ROOT / "handlers")
 
 
-def test_no_bytecode_and_no_commands_are_packed(every: Synthesized) -> None:
+def test_no_commands_and_no_bytecode_of_another_python_are_packed(every: Synthesized) -> None:
+    runtime = every.worker()["Runtime"]
+    tag = f"cpython-{runtime.removeprefix('python').replace('.', '')}"
     for folder in every.assets().values():
-        assert not [*folder.rglob("__pycache__"), *folder.rglob("*.pyc"), *folder.glob("*/bin")]
+        assert not [*folder.glob("*/bin")]
+        assert {file.suffixes[-2] for file in folder.rglob("*.pyc")} <= {f".{tag}"}
+
+
+def test_the_handlers_hold_no_bytecode(every: Synthesized) -> None:
+    """They may be edited where they are deployed, and an edit must count."""
+    assert not [*every.assets()["handlers"].rglob("__pycache__")]
 
 
 def test_what_the_lambda_runtime_brings_is_not_packed_a_second_time(dev: Synthesized) -> None:
@@ -80,8 +89,12 @@ def test_the_hosts_packages_import_here_without_any_other(host: Synthesized) -> 
     assert answer.stdout.startswith(str(folder))
 
 
-def test_the_layers_are_within_their_budget(dev: Synthesized) -> None:
-    folders = [dev.assets()[name] for name in ("library", "vendor")]
+def test_the_layers_are_within_their_budget_with_bytecode(dev: Synthesized, tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("library", "vendor")]
+    for folder in folders:
+        shutil.copytree(dev.assets()[folder.name], folder)
+        # Of this Python: that of Lambda need not be here, and theirs are of one size.
+        bytecode.add(folder, interpreter=sys.executable)
 
     sizes = {
         folder.name: sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

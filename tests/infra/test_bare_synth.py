@@ -6,17 +6,16 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from infra import vendor
+from infra import bytecode, vendor
 from infra.platforms import aws_platform, host_platform
 from tests.infra.synthesized import ROOT, once, read
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.infra.synthesized import Synthesized
 
 pytestmark = pytest.mark.slow
@@ -104,7 +103,7 @@ def synthesize_without_anything(folder: Path) -> None:
         ],
         cwd=folder,
         env={
-            "PATH": f"{refused}:/usr/bin:/bin",
+            "PATH": os.pathsep.join([str(refused), "/usr/bin", "/bin", *compilers()]),
             # Where the machine does not let us take the network away, it leads nowhere.
             "HTTP_PROXY": NOWHERE,
             "HTTPS_PROXY": NOWHERE,
@@ -116,6 +115,12 @@ def synthesize_without_anything(folder: Path) -> None:
         check=True,
         timeout=100,
     )
+
+
+def compilers() -> list[str]:
+    """Where a Python lies that compiles for Lambda: with it, a layer is another asset."""
+    found = bytecode.interpreter(aws_platform().python)
+    return [str(Path(found).parent)] if found else []
 
 
 def no_network() -> list[str]:

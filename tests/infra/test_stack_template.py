@@ -34,7 +34,7 @@ def test_the_host_differs_in_architecture_python_and_signing_only(
 
     allowed = re.compile(
         r"Architectures|Runtime|CompatibleRuntimes"  # What it runs on,
-        r"|Vendor\w*/Properties/Content/S3Key"  # the wheels for that,
+        r"|(Library|Vendor)\w*/Properties/Content/S3Key"  # the wheels and the bytecode for that,
         r"|CacheUser|SEKALI_CACHE_(IAM_USER|NAME|SERVERLESS)|UserGroupIds"  # and the signature.
         r"|RoleDefaultPolicy"
     )

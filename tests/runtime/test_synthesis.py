@@ -65,14 +65,6 @@ def test_what_a_synth_does_not_read_changes_nothing(sources: Path) -> None:
     assert fingerprint() == before
 
 
-def test_assets_are_compiled_ahead(sources: Path, tmp_path: Path) -> None:
-    del sources
-
-    folder = synthesize(cache=tmp_path / "cache")
-
-    assert [path.name.split(".")[0] for path in folder.rglob("*.pyc")] == ["module"]
-
-
 def test_a_synth_that_fails_leaves_nothing(sources: Path, tmp_path: Path) -> None:
     (sources / "infra" / "app.py").write_text("broken")
 
