@@ -26,6 +26,10 @@ class Shade(enum.IntEnum):
     RED = 1
 
 
+class Right(enum.IntFlag):
+    READ = 1
+
+
 class Point(NamedTuple):
     x: int
     y: int
@@ -54,8 +58,17 @@ class Tenant:
         return self.name
 
 
+class Tenant1(Tenant):
+    """Its name ends in what may be taken for the length of what follows."""
+
+
 UTC_PLUS_1 = dt.timezone(dt.timedelta(hours=1))
 DIFFERENT: list[Any] = [
+    bytearray(b"1"),
+    Right(8),
+    Right(16),
+    [Tenant1("ab"), "abcdefg"],
+    [Tenant("abs7:abcdefg")],
     None,
     True,
     False,

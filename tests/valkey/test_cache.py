@@ -414,6 +414,18 @@ def test_change_to_a_value_reaches_nobody_else(fleet: Fleet, box: Box) -> None:
     assert fleet.box().invoke().get("k") == {"rows": [1]}
 
 
+def test_explain_calls_a_key_of_another_kind_garbage(valkey: Redis, box: Box) -> None:
+    """It raised a TypeError from its inside, where the person asked why nothing is served."""
+    box.invoke().get_or_load("k", loader("v"))
+    (name,) = valkey.keys("*value*")
+    valkey.delete(name)
+    valkey.lpush(name, "not a string")
+
+    told = box.invoke().explain("k")
+
+    assert (told.shared, told.unreadable) == (None, "garbage")
+
+
 def test_explain_tells_both_tiers_the_holder_and_the_tombstone(fleet: Fleet, box: Box) -> None:
     told: list[Any] = []
     other = fleet.box()

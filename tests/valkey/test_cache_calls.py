@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import math
+import struct
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -97,6 +98,7 @@ def test_option_that_is_misspelt_is_named(box: Box) -> None:
 
 CALLS: dict[str, Callable[[Any, Any], object]] = {  # Any: a cache, and what is no key
     "get_or_load": lambda cache, key: cache.get_or_load(key, loader(1)),
+    "get_or_load_async": lambda cache, key: asyncio.run(cache.get_or_load_async(key, loader(1))),
     "get_or_load_many": lambda cache, key: cache.get_or_load_many([key], dict.fromkeys),
     "get": lambda cache, key: cache.get(key),
     "get_many": lambda cache, key: cache.get_many([key]),
@@ -214,7 +216,16 @@ class Broken:
 
 
 @pytest.mark.parametrize(
-    "written", [ValueError("no"), RecursionError(), AttributeError("x"), KeyError("y"), "text", 5]
+    "written",
+    [
+        ValueError("no"),
+        RecursionError(),
+        AttributeError("x"),
+        KeyError("y"),
+        OSError("z"),
+        "text",
+        5,
+    ],
 )
 def test_value_that_its_codec_does_not_carry_is_returned_and_not_stored(
     box: Box, written: Any
@@ -225,7 +236,7 @@ def test_value_that_its_codec_does_not_carry_is_returned_and_not_stored(
     assert cache.explain("k", packing=packing).shared is None
 
 
-@pytest.mark.parametrize("read", [ValueError("no"), RecursionError(), ZeroDivisionError()])
+@pytest.mark.parametrize("read", [ValueError("no"), RecursionError(), struct.error("x")])
 def test_value_that_its_codec_wrote_and_does_not_read_is_a_miss_and_no_error(
     box: Box, read: Any
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from sekali.breaker import Breaker
 from sekali.clock import SystemClock
 from sekali.errors import SharedUnavailable
+from sekali.lifetimes import Loaded
 from sekali.testing import FakeLoader, Proxy
 from tests.cache_kit import Box, Fleet, loader
 
@@ -94,6 +95,19 @@ def test_what_was_loaded_in_an_outage_falls_with_an_invalidation_of_that_time(
 
     assert box.invoke().get_or_load("k", loader("new")) == "new"
     assert box.invoke().get_or_load("tagged", loader("new"), tags=["t"]) == "new"
+
+
+@pytest.mark.parametrize("tags", [None, "t", ["t"]], ids=repr)
+def test_loader_may_name_its_tags_in_an_outage_as_ever(box: Box, proxy: Proxy, tags: Any) -> None:
+    """None was an error of the call there, and one text stood for its letters."""
+    value: Any = Loaded("v", tags=tags)  # Any: its loader's caller gets what is in it
+    proxy.cut()
+
+    assert box.invoke().get_or_load("k", lambda: value) == "v"
+
+    held = box.container.local.look("~/k")
+    assert held is not None
+    assert list(held.epochs) == ([] if tags is None else ["t"])
 
 
 def test_loads_of_an_outage_are_few_at_once(fleet: Fleet, proxy: Proxy) -> None:

@@ -216,8 +216,13 @@ def test_generator_is_refused_where_it_is_written() -> None:
     def numbers() -> Iterator[int]:
         yield 1
 
-    with pytest.raises(TypeError, match="return a list"):
-        cached(name="numbers")(numbers)
+    class Numbers:
+        def __call__(self) -> Iterator[int]:
+            yield 1
+
+    for one in (numbers, Numbers()):
+        with pytest.raises(TypeError, match="return a list"):
+            cached(name="numbers")(one)
 
 
 @pytest.mark.parametrize("about", [{"tags": ["month:{mnth}"]}, {"key": "{mnth}"}], ids=repr)

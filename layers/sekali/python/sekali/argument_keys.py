@@ -62,7 +62,8 @@ class _HasNoText(Exception):
 
 
 def _framed(kind: str, text: str) -> str:
-    return f"{kind}{len(text)}:{text}"
+    # A kind may end in a digit, as names of classes do: it must not run into the length.
+    return f"{kind}.{len(text)}:{text}"
 
 
 def _written(value: object, levels: int) -> str:
@@ -78,7 +79,8 @@ def _written(value: object, levels: int) -> str:
     if kind is str:
         return _framed("s", value)  # type: ignore[arg-type]  # the type was compared
     if kind in {bytes, bytearray}:
-        return _framed("b", value.hex())  # type: ignore[attr-defined]  # the type was compared
+        kind_name = "b" if kind is bytes else "bytearray"
+        return _framed(kind_name, value.hex())  # type: ignore[attr-defined]  # the type was compared
     return _framed(_name(kind), _composed(value, kind, levels - 1))
 
 
@@ -90,8 +92,8 @@ def _composed(value: Any, kind: type, levels: int) -> str:  # Any: of the type t
         return "".join(sorted(_written(part, levels) for part in value))
     if kind is dict:
         return _pairs(value.items(), levels)
-    if isinstance(value, enum.Enum):
-        return str(value.name)
+    if isinstance(value, enum.Enum):  # flags that are combined may have no name
+        return str(value.value if isinstance(value, enum.Flag) else value.name)
     if isinstance(value, type):
         return _name(value)
     if isinstance(value, _PLAIN_TEXT):

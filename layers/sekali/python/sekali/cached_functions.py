@@ -195,7 +195,8 @@ def cached(
     call_of("checked here, before the first call", object, ttl_seconds=ttl_seconds, **options)
 
     def decorate(function: Callable[P, R]) -> Cached[P, R]:
-        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        called = getattr(function, "__call__", None)  # noqa: B004 - an object that is a generator
+        if any(map(_is_generator, (function, called))):
             raise TypeError("a generator's values can be taken once: return a list to cache them")
         return Cached(
             function,
@@ -207,6 +208,10 @@ def cached(
         )
 
     return decorate
+
+
+def _is_generator(function: object) -> bool:
+    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
 
 
 def _name_of(function: Callable[..., Any]) -> str:

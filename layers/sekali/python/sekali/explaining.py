@@ -100,10 +100,12 @@ def explain(tiers: Tiers, call: Call) -> Generator[Step, Any, Explanation]:
 
 
 def _shared(
-    tiers: Tiers, call: Call, value: bytes | None, left_ms: int
+    tiers: Tiers, call: Call, value: bytes | Exception | None, left_ms: int
 ) -> Generator[Step, Any, tuple[Copy | None, str]]:
     if value is None:
         return None, ""
+    if isinstance(value, Exception):  # the key is no string: not ours
+        return None, "garbage"
     try:
         opened = codec.read(value, key=call.scoped)
         call.packing.decode(call.packing.unpack(opened.body, opened.packing))
