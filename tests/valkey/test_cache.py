@@ -315,6 +315,7 @@ def test_tag_invalidates_what_carries_it_and_nothing_else(fleet: Fleet) -> None:
 
     for one in (here, elsewhere):
         cache = one.invoke()
+        assert cache.look_up("c", loader(2), tags=["z"]).source == "local"
         found = [cache.get_or_load(key, loader(2), tags=tags) for key, tags in _TAGGED.items()]
         assert found == [2, 2, 1]
 
@@ -353,6 +354,16 @@ def test_value_that_cannot_be_stored_is_returned_and_the_older_one_goes(
         "unencodable",
     ]
     assert fleet.box().invoke().get_many(["k", "k2", "k3"]) == {}
+
+
+def test_older_copy_goes_when_a_refresh_brings_what_cannot_be_stored(
+    fleet: Fleet, box: Box
+) -> None:
+    box.invoke().get_or_load("k", loader("old"), soft_ttl_seconds=0)
+
+    assert box.invoke().get_or_load("k", loader({1, 2}), soft_ttl_seconds=0) == {1, 2}
+    assert box.container.local.look("~/k") is None
+    assert fleet.box().invoke().get("k") is None
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,8 @@ def flushes_of(box: Box) -> list[str]:
 
 
 def test_ten_thousand_invalidations_missed_while_frozen_cost_one_round_trip(fleet: Fleet) -> None:
-    box, other = filled(fleet), fleet.box()
+    box, other = filled(fleet, ttl_seconds=3_600), fleet.box()
+    box.invoke().get_or_load("stays", loader("v"), ttl_seconds=3_600)
     cache = other.invoke()
     for start in range(0, 10_000, 1_000):
         cache.invalidate([f"x{number}" for number in range(start, start + 999)])
@@ -50,6 +51,7 @@ def test_ten_thousand_invalidations_missed_while_frozen_cost_one_round_trip(flee
 
     assert box.flushes - before == 1
     assert box.container.local.look("~/k") is None
+    assert box.container.local.look("~/stays") is not None
     assert flushes_of(box) == ["log_opened"]
     assert took < 30
 

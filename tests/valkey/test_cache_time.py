@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from redis import Redis
 
     from sekali.testing import FakeLoader
+    from sekali.tiered import Tiered
 
 SOFT: dict[str, Any] = {"ttl_seconds": 100, "soft_ttl_seconds": 10}
 STALE: dict[str, Any] = {"ttl_seconds": 10, "stale_if_error_seconds": 60}
@@ -37,42 +38,62 @@ def forget_shared(valkey: Redis) -> None:
         valkey.delete(key)
 
 
+IN_THE_MIDDLE = pytest.mark.parametrize("middle", [False, True], ids=["next", "middle"])
+"""Whether it is the next invocation that reads, or one in the middle, whose hits are not looked at
+any further."""
+
+
+def holding(valkey: Redis, box: Box) -> Tiered:
+    """Return an invocation that has hit k, which is not shared any more."""
+    cache = box.invoke()
+    sources = [cache.look_up("k", loader("old"), ttl_seconds=60).source for _ in range(2)]
+    assert sources == ["loaded", "local"]
+    assert cache.get_or_load("k", loader("no"), ttl_seconds=60) == "old"
+    cache.get_or_load("another", loader(1), ttl_seconds=86_400)
+    forget_shared(valkey)
+    return cache
+
+
+@IN_THE_MIDDLE
 @pytest.mark.parametrize("seconds", [600, 3_600])
 def test_value_is_no_older_after_ten_minutes_frozen_with_its_clock(
-    valkey: Redis, box: Box, seconds: float
+    valkey: Redis, box: Box, seconds: float, middle: Any
 ) -> None:
-    box.invoke().get_or_load("k", loader("old"), ttl_seconds=60)
-    forget_shared(valkey)
+    cache = holding(valkey, box)
 
     box.clock.freeze(seconds)
 
-    assert box.invoke().get_or_load("k", loader("new"), ttl_seconds=60) == "new"
+    cache = cache if middle else box.invoke()
+    assert cache.get_or_load("k", loader("new"), ttl_seconds=60) == "new"
 
 
+@IN_THE_MIDDLE
 @pytest.mark.parametrize("hours", [1, -1])
 def test_wall_clock_set_by_an_hour_serves_nothing_old(
-    valkey: Redis, box: Box, hours: float
+    valkey: Redis, box: Box, hours: float, middle: Any
 ) -> None:
-    box.invoke().get_or_load("k", loader("old"), ttl_seconds=60)
-    forget_shared(valkey)
+    cache = holding(valkey, box)
 
     box.clock.step(hours * 3_600)
-    box.invoke().get("other")
+    cache = cache if middle else box.invoke()
+    cache.get("another")
     box.clock.sleep(61)
 
-    assert box.invoke().get_or_load("k", loader("new"), ttl_seconds=60) == "new"
+    cache = cache if middle else box.invoke()
+    assert cache.get_or_load("k", loader("new"), ttl_seconds=60) == "new"
 
 
+@IN_THE_MIDDLE
 @pytest.mark.parametrize("monotonic", [1.0, 1_000_000.0])
 def test_restored_snapshot_serves_nothing_from_before(
-    valkey: Redis, box: Box, monotonic: float
+    valkey: Redis, box: Box, monotonic: float, middle: Any
 ) -> None:
-    box.invoke().get_or_load("k", loader("old"), ttl_seconds=60)
-    forget_shared(valkey)
+    cache = holding(valkey, box)
 
     box.clock.restore(86_400, monotonic=monotonic)
 
-    assert box.invoke().get_or_load("k", loader("new"), ttl_seconds=60) == "new"
+    cache = cache if middle else box.invoke()
+    assert cache.get_or_load("k", loader("new"), ttl_seconds=60) == "new"
 
 
 def test_soft_ttl_lets_one_caller_refresh_while_the_others_get_what_there_is(fleet: Fleet) -> None:
@@ -85,12 +106,13 @@ def test_soft_ttl_lets_one_caller_refresh_while_the_others_get_what_there_is(fle
     others = iter(boxes[1:])
 
     def look() -> None:
-        met.extend(one.invoke().look_up("k", loader("no"), **SOFT).value for one in others)
+        found = [one.invoke().look_up("k", loader("no"), **SOFT) for one in others]
+        met.extend((one.value, one.source) for one in found)
 
     refreshed = boxes[0].invoke().look_up("k", loader("new", during=look), **SOFT)
 
     assert (refreshed.value, refreshed.source) == ("new", "loaded")
-    assert met == ["old", "old"]
+    assert met == [("old", "local")] * 2
     for one in boxes[1:]:
         one.clock.sleep(2)
         assert one.invoke().get_or_load("k", loader("no"), **SOFT) == "new"
