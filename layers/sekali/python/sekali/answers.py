@@ -7,7 +7,8 @@ complete.
 from __future__ import annotations
 
 import os
-from dataclasses import field
+from dataclasses import field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from sekali.keys import CACHE_NAME
@@ -105,6 +106,12 @@ class Ask:
     rearm: int = 0
     want_stale: bool = False
     slot: Slot | None = field(default=None, repr=False, compare=False)
+
+
+@lru_cache(maxsize=16)
+def terms_of_loads(terms: Terms) -> Terms:
+    """Return the terms of loads: their record serves only the repeat of a lost reply."""
+    return replace(terms, max_attempts=2**31, record_ttl_seconds=terms.lease_seconds)
 
 
 def load_of(key: str, token: str, terms: Terms, refuse: int = 0) -> Ask:

@@ -23,6 +23,7 @@ successor does; what it stores does not count.
 from __future__ import annotations
 
 from dataclasses import field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from sekali.answers import (
@@ -49,10 +50,12 @@ from sekali.answers import (
     Seen,
     Served,
     Terms,
+    load_of,
     milliseconds,
     new_token,
 )
 from sekali.clock import Clock, SystemClock
+from sekali.keys import Keyspace
 from sekali.light_dataclass import dataclass
 from sekali.load_claims import LoadClaims
 from sekali.scripts import CLAIM, EPOCH, FINISH, INVALIDATE, LOAD, RENEW, Command
@@ -60,7 +63,7 @@ from sekali.scripts import CLAIM, EPOCH, FINISH, INVALIDATE, LOAD, RENEW, Comman
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sekali.keys import Keyspace, Slot
+    from sekali.keys import Slot
 
 __all__ = [
     "Acquired",
@@ -148,7 +151,7 @@ class Claims:
 
     def loads(self, terms: Terms) -> LoadClaims:
         """Return what writes the claims of loads under `terms`."""
-        return LoadClaims(self, terms)
+        return LoadClaims(self, terms, _pattern(terms))
 
     def bind(self, ask: Ask) -> Command:
         """Return the command that binds the id to its payload, for a job with a key of its own.
@@ -337,6 +340,12 @@ class Claims:
 
     def _wall_ms(self) -> int:
         return int(self.clock.wall() * 1000)
+
+
+@lru_cache(maxsize=16)
+def _pattern(terms: Terms) -> tuple[bytes | str | int, ...]:
+    """Return the claim of a load by nobody, for nothing."""
+    return Claims(Keyspace("nowhere", 1), "").load(load_of("-", "-", terms)).args
 
 
 def _unexpected(script: str, reply: object) -> TypeError:

@@ -1,8 +1,8 @@
 """Write the claim of one load as bytes that can be sent.
 
-It is the first thing of every read that is not local, so most of it is written in advance: what
-stands before and behind the names once per invocation, the names once per key, and the token and
-the time in between.
+It is the first thing of every read that is not local, so most of it is written in advance: the
+terms once per process, the owner once per invocation, the names once per key, and then the token
+and the time in between.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from sekali.keys import Keyspace
     from sekali.scripts import Command
 
+    Arguments = tuple[bytes | str | int, ...]
+
 # Where the parts of a claim's command stand that are each load's own.
 _FIRST_KEY: Final = 3
 _AFTER_TOKEN: Final = 10
-_ID: Final = -2
+_OWNER: Final = -3
 _CACHE: Final = CACHE_NAME.encode()
 _ACTIVE_BYTES: Final = len(b"active")
 _BEHIND: Final = b"\r\n" + 5 * b"$%d\r\n%b\r\n" + b"$%d\r\n" % TOKEN_DIGITS
@@ -37,13 +39,15 @@ class LoadClaims:
     the key was asked for before (tests/benchmarks, "library: choices").
     """
 
-    def __init__(self, claims: Claims, terms: Terms) -> None:
-        """Write what every claim under these terms has in common."""
+    def __init__(
+        self, claims: Claims, terms: Terms, pattern: tuple[bytes | str | int, ...]
+    ) -> None:
+        """Take `pattern`, a claim under these terms of any key and owner, for what is the same."""
         self._claims, self._terms = claims, terms
-        args = claims.load(load_of("-", "-", terms)).args
-        self._front = b"*%d\r\n%b" % (len(args), _bulk(args[:_FIRST_KEY]))
-        self._middle = b"\r\n%b$%d\r\nload-" % (
-            _bulk(args[_AFTER_TOKEN:_ID]),
+        self._front, fixed = _around(pattern)
+        owner = claims.owner.encode()
+        self._middle = b"%b$%d\r\n%b\r\n$%d\r\nload-" % (
+            *(fixed, len(owner), owner),
             len(b"load-") + TOKEN_DIGITS,
         )
 
@@ -63,6 +67,13 @@ class LoadClaims:
             *(self._front, own, mark, names, mark, self._middle, mark),
             *(len(now), now),
         )
+
+
+@lru_cache(maxsize=16)
+def _around(pattern: Arguments) -> tuple[bytes, bytes]:
+    """Return what stands before the first key, and between the token and the owner."""
+    front = b"*%d\r\n%b" % (len(pattern), _bulk(pattern[:_FIRST_KEY]))
+    return front, b"\r\n" + _bulk(pattern[_AFTER_TOKEN:_OWNER])
 
 
 # As long as the keyspace remembers them too.

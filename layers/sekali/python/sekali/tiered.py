@@ -22,12 +22,11 @@ cache node acknowledged survives that node's loss: until its hard TTL the old va
 
 from __future__ import annotations
 
-import logging
 import random
-from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
+from sekali.answers import terms_of_loads
 from sekali.calls import Level, Result, Tiers, call_of, tags_of, texts_of
 from sekali.driving import Driver
 from sekali.entries import MISSING
@@ -61,8 +60,6 @@ if TYPE_CHECKING:
     from sekali.shared import Shared
     from sekali.telemetry.spans import Spans
 
-_log = logging.getLogger(__name__)
-
 T = TypeVar("T")
 
 
@@ -91,7 +88,7 @@ class Tiered:
             local=local,
             coherence=coherence,
             invocation=invocation,
-            terms=_of_loads(terms),
+            terms=terms_of_loads(terms),
             clock=clock,
             emit=emit,
             uniform=uniform,
@@ -111,9 +108,7 @@ class Tiered:
         self._due = True
         self._hits = 0
         self._quick = Hits(local, clock, self._get_or_load)
-        self._short = SharedHits(
-            self._tiers, shared, flights, go_on=self._flying.go_on, current=self._current
-        )
+        self._shared = shared
         self.get_or_load = self._quick.get_or_load
 
     # Get or load.
@@ -366,6 +361,8 @@ class Tiered:
 
     # One key, in this process.
 
+    _short: SharedHits  # there once hits are answered
+
     def _is_due(self) -> bool:
         """Tell whether the log's tail was not read since this invocation began."""
         return self._tiers.coherence.applied == self._applied
@@ -373,10 +370,18 @@ class Tiered:
     def _follows(self) -> bool:
         """Tell whether the local tier is as new as the invocation; if so, hits are answered."""
         if self._due:
-            self._due = self._is_due()
-            if self._due:
+            if self._is_due():
                 return False
+            # Not before somebody asks: few jobs do, and it takes as long as a third of a record.
+            self._short = SharedHits(
+                self._tiers,
+                self._shared,
+                self._flights,
+                go_on=self._flying.go_on,
+                current=self._current,
+            )
             self._quick.open(self._short.get_or_load)
+            self._due = False  # the last: another thread goes by it
         return True
 
     def _hit(self, key: str, level: Level | None) -> object:
@@ -387,12 +392,6 @@ class Tiered:
         if found is not MISSING:
             self._hits += 1
         return found
-
-
-@lru_cache(maxsize=16)
-def _of_loads(terms: Terms) -> Terms:
-    """Return the terms of loads: their record serves only the repeat of a lost reply."""
-    return replace(terms, max_attempts=2**31, record_ttl_seconds=terms.lease_seconds)
 
 
 def _no_loader() -> None:
