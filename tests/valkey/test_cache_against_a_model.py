@@ -320,7 +320,7 @@ def blind_to_tags(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def blind_to_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read the tail and apply none of it."""
-    monkeypatch.setattr(coherence.Coherence, "_follow", lambda _, __: None)
+    monkeypatch.setattr(coherence.Coherence, "_follow", lambda *_: None)
 
 
 def blind_to_gaps(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,3 +116,43 @@ def test_value_whose_chosen_tag_was_not_known_here_is_local_after_one_look_up(
 
     assert cache.look_up("k", loader("x")).source == "shared"
     assert cache.look_up("k", loader("x")).source == "local"
+
+
+def test_own_invalidation_after_another_containers_is_not_undone_by_the_log(fleet: Fleet) -> None:
+    """Its own entry was passed over, so the other one's older mark became the tag's again."""
+    box = fleet.box()
+    cache = box.invoke()
+    cache.get("to find the log's end")
+    fleet.box().invoke().invalidate(tags=["t"])
+    fleet.box().invoke().get_or_load("k", loader("old"), tags=["t"])
+
+    cache.invalidate(tags=["t"])
+
+    assert box.invoke().get("k") is None
+
+
+def test_look_at_the_log_from_before_an_invocation_does_not_count_as_its_own(fleet: Fleet) -> None:
+    """Another thread had it under way, and so it missed what fell in between."""
+    box = fleet.box()
+    for _ in range(2):
+        box.invoke().get_or_load("k", loader("old"))
+    coherence = box.container.coherence
+    glance = coherence.glance()
+    (reply,) = box.container.shared.flush([glance.command], operation="tail")
+    fleet.box().invoke().invalidate(["k"])
+
+    cache = box.invoke()
+    coherence.apply(glance, reply)
+
+    assert cache.get_or_load("k", loader("new")) == "new"
+
+
+def test_mark_that_was_asked_for_before_a_newer_one_came_is_not_believed(fleet: Fleet) -> None:
+    coherence = fleet.box().container.coherence
+    asked = coherence.moves()
+    coherence.learn("t", "newer")
+
+    coherence.learn("t", "older", since=asked)
+
+    assert coherence.doubtful({"t": "older"}) == ["t"]
+    assert coherence.doubtful({"t": "newer"}) == ["t"]

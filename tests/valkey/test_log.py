@@ -65,7 +65,8 @@ def test_a_reader_gets_what_it_missed_oldest_first(world: World) -> None:
 
     assert (entries(found), found.gap) == (missed, False)
     assert found.changed(set()) == ({"job/k1", "job/k2"}, [("tag", "m2")])
-    assert found.changed({b"m2", b"m3"}) == ({"job/k1"}, [])
+    own = found.changed({b"m2", b"m3"})
+    assert own == ({"job/k1"}, [("tag", "m2")])  # the mark may be newer than another one before it
     assert entries(tail(world, found.cursor)) == []
 
 

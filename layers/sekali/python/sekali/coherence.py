@@ -40,10 +40,12 @@ NO_MARK: Final = ""
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """Carry one look at the log: the command, and the cursor that its reply belongs to."""
+    """Carry one look at the log: the command, the cursor that its reply belongs to, its number."""
 
     command: Command
     cursor: Cursor | None
+    number: int
+    moves: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,9 @@ class _Mark:
 class Coherence:
     """Follow the log on behalf of one local tier. Safe to use from several threads.
 
-    `applied` counts the looks that were taken in: whoever saw it grow since the invocation began
-    knows that the local tier is as new as the invocation.
+    `glances` counts the looks that were begun, `applied` is the latest of them that was taken in:
+    if that one was begun after the invocation, the local tier is as new as the invocation. One that
+    another thread had under way by then may have missed what fell just before.
     """
 
     def __init__(self, keyspace: Keyspace, local: Local) -> None:
@@ -68,8 +71,10 @@ class Coherence:
         self._cursor: Cursor | None = None
         self._marks: dict[str, _Mark] = {}
         self._moves = 0
+        self._forgotten = 0
         self._own: OrderedDict[bytes, None] = OrderedDict()
         self._lock = threading.Lock()
+        self.glances: int = 0
         self.applied: int = 0
         local.vouch = self._may_keep
 
@@ -77,8 +82,10 @@ class Coherence:
 
     def glance(self) -> Glance:
         """Return the command that reads what was invalidated since the last look."""
-        cursor = self._cursor
-        return Glance(self._log.tail(cursor), cursor)
+        with self._lock:
+            self.glances += 1
+            cursor = self._cursor
+            return Glance(self._log.tail(cursor), cursor, self.glances, self._moves)
 
     def apply(self, glance: Glance, reply: Any) -> None:  # Any: the client's reply
         """Drop from the local tier what the log names, or everything where it has a gap."""
@@ -91,21 +98,23 @@ class Coherence:
             # The first look too: a value of the same pipeline may be older than the log's end.
             self._forget("log_opened" if glance.cursor is None else "log_gap")
         if tail.names:
-            self._follow(tail)
+            self._follow(tail, glance.moves)
         self._cursor = tail.cursor
-        self.applied += 1
+        self.applied = max(self.applied, glance.number)
 
-    def _follow(self, tail: Tail) -> None:
+    def _follow(self, tail: Tail, moves: int) -> None:
         with self._lock:
             own = set(self._own)
         keys, tags = tail.changed(own)
-        for tag, mark in tags:
-            self.learn(tag, mark)
+        for tag, mark in dict(tags).items():  # the last one of each is the one that counts
+            self.learn(tag, mark, since=moves)
         self._local.drop_many(keys)
 
     def _forget(self, cause: str) -> None:
         with self._lock:
             self._marks.clear()
+            self._moves += 1
+            self._forgotten = self._moves
         self._local.flush(cause)
 
     # Marks of tags.
@@ -127,14 +136,22 @@ class Coherence:
         """Return the command that reads a tag's mark and leaves it as it is."""
         return self._log.epoch_peek(tag)
 
-    def learn(self, tag: str, mark: str) -> None:
-        """Take a mark for the current one: what carries another one is not fresh."""
+    def learn(self, tag: str, mark: str, *, since: int | None = None) -> None:
+        """Take a mark for the current one: what carries another one is not fresh.
+
+        `since` is what `moves` said before the mark was asked for. If the mark has changed by then,
+        another thread heard of it in the meantime and nobody knows which of the two is newer: the
+        tag is unknown until it is asked for again.
+        """
         with self._lock:
             known = self._marks.get(tag)
             if known is not None and known.text == mark:
                 return
+            if since is not None and since < (known.move if known else self._forgotten):
+                mark = NO_MARK
             if len(self._marks) >= MOST_MARKS and known is None:
                 self._marks.clear()
+                self._forgotten = self._moves
             self._moves += 1
             self._marks[tag] = _Mark(mark, self._moves)
         self._local.drop_tag(tag, mark=mark)

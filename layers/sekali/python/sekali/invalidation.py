@@ -78,15 +78,11 @@ class Tail:
     def changed(self, own: AbstractSet[bytes]) -> tuple[set[str], list[tuple[str, str]]]:
         """Return the keys that changed, and the tags with their new marks, in order.
 
-        What stands under one of the marks in `own` is left out, and so is the entry that opened
-        the log, which names nothing.
+        Keys under one of the marks in `own` are left out, and so is the entry that opened the log,
+        which names nothing. Tags are not: one's own mark may be newer than another's before it.
         """
         rows = zip(self.kinds, self.names, self.marks, strict=True)
-        tags = [
-            (name.decode(), mark.decode())
-            for kind, name, mark in rows
-            if kind == b"t" and mark not in own
-        ]
+        tags = [(name.decode(), mark.decode()) for kind, name, mark in rows if kind == b"t"]
         if not tags and (not own or own.isdisjoint(self.marks)):
             return set(map(bytes.decode, self.names)), tags
         rows = zip(self.kinds, self.names, self.marks, strict=True)

@@ -313,10 +313,11 @@ class Loading:
         """Offer the value to the shared tier, and keep it here if that took it."""
         call, tiers, passage = self._call, self._tiers, self._passage
         try:
+            moves = tiers.coherence.moves()
             chosen = yield from chosen_marks(tiers, passage.chosen_tags(loaded))
             epochs = passage.epochs(chosen)
             for tag, (mark, _, _) in chosen.items():
-                tiers.coherence.learn(tag, mark)
+                tiers.coherence.learn(tag, mark, since=moves)
             finish = passage.pack(lease, loaded, epochs, seconds)
             (reply,), _, _ = yield from flush_with_tail(
                 tiers, [finish], due=False, tags=call.tags, operation="finish"

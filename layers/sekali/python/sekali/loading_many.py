@@ -273,13 +273,14 @@ class LoadingMany:
         named = dict.fromkeys(tag for passage in passages.values() for tag in passage.call.tags)
         try:
             every = list(dict.fromkeys(tag for tags in chosen.values() for tag in tags))
+            moves = tiers.coherence.moves()
             read = yield from chosen_marks(tiers, every)
             marks = {
                 key: passages[key].epochs({tag: read[tag] for tag in tags})
                 for key, tags in chosen.items()
             }
             for tag, (mark, _, _) in read.items():
-                tiers.coherence.learn(tag, mark)
+                tiers.coherence.learn(tag, mark, since=moves)
             finishes: list[Command] = [
                 passage.pack(leases[key], loaded[key], marks[key], seconds)
                 if key in loaded

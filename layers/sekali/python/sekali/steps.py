@@ -89,13 +89,14 @@ def flush_with_tail(
     asked = {tag: coherence.ask_mark(tag)[0] for tag in tags}
     before = [glance.command] if glance else []
     before += asked.values()
+    moves = coherence.moves()
     replies = yield Flush([*before, *commands], operation)
     skip = len(before)
     marks: dict[str, str] = {}
     for tag, reply in zip(asked, replies[skip - len(asked) : skip], strict=True):
         if not isinstance(reply, Exception):
             marks[tag] = reply.decode()
-            coherence.learn(tag, marks[tag])
+            coherence.learn(tag, marks[tag], since=moves)
 
     def apply() -> None:
         if glance is not None:

@@ -104,7 +104,7 @@ class Tiered:
             is_due=self._is_due,
             postpone=self._refreshes.add,
         )
-        self._applied = coherence.applied
+        self._glances = coherence.glances
         self._due = True
         self._hits = 0
         self._quick = Hits(local, clock, self._get_or_load)
@@ -365,7 +365,7 @@ class Tiered:
 
     def _is_due(self) -> bool:
         """Tell whether the log's tail was not read since this invocation began."""
-        return self._tiers.coherence.applied == self._applied
+        return self._tiers.coherence.applied <= self._glances
 
     def _follows(self) -> bool:
         """Tell whether the local tier is as new as the invocation; if so, hits are answered."""

@@ -67,19 +67,25 @@ def invalidate(
     until = tiers.invocation.now() + min(
         tiers.invocation.remaining_seconds() - KEPT_FREE_SECONDS, LONGEST_REPEAT_SECONDS
     )
+    moves = coherence.moves()
     yield from _insist(tiers, first, until)
     yield from _insist(tiers, [coherence.append(entries)], until)
     # Again: another thread may have asked for the old value before it was gone.
-    _follow(tiers, scoped, entries)
+    _follow(tiers, scoped, entries, moves)
 
 
-def _follow(tiers: Tiers, scoped: Sequence[tuple[str, str]], entries: Sequence[Entry]) -> None:
+def _follow(
+    tiers: Tiers,
+    scoped: Sequence[tuple[str, str]],
+    entries: Sequence[Entry],
+    moves: int | None = None,
+) -> None:
     """Bring this container's own tier up to date at once."""
     for name, key in scoped:
         tiers.local.drop(f"{name}/{key}")
     for entry in entries:
         if entry.kind == "t":
-            tiers.coherence.learn(entry.name, entry.mark)
+            tiers.coherence.learn(entry.name, entry.mark, since=moves)
 
 
 def _insist(tiers: Tiers, commands: Sequence[Command], until: float) -> Generator[Step, Any, None]:
