@@ -156,3 +156,43 @@ def test_mark_that_was_asked_for_before_a_newer_one_came_is_not_believed(fleet: 
 
     assert coherence.doubtful({"t": "older"}) == ["t"]
     assert coherence.doubtful({"t": "newer"}) == ["t"]
+
+
+@pytest.mark.parametrize("follower", ["a third one", "the one that is late"])
+@pytest.mark.parametrize("how", ["get", "get many", "load, tag not named"])
+def test_two_that_invalidate_a_tag_at_once_may_reach_the_log_in_the_other_order(
+    fleet: Fleet, how: str, follower: str
+) -> None:
+    """The last entry names the mark that a value from between the two still carries."""
+    early, late, third = fleet.box(), fleet.box(), fleet.box()
+    for box in (early, late, third):
+        box.invoke().get_or_load("other", loader(1), tags=["t"])
+    marks = {}
+    for box in (late, early):  # the late one sets its mark first
+        coherence = box.container.coherence
+        commands, marks[id(box)] = coherence.tag_commands(["t"])
+        coherence.learn("t", marks[id(box)][0].mark)
+        box.container.shared.flush(commands, operation="invalidate")
+        if box is late:
+            fleet.box().invoke().get_or_load("k", loader("between"), tags=["t"])
+    for box in (early, late):
+        append = box.container.coherence.append(marks[id(box)])
+        box.container.shared.flush([append], operation="invalidate")
+
+    reader = third if follower == "a third one" else late
+    got = CALLS[how][0](reader.invoke())
+
+    assert got == CALLS[how][1]
+
+
+def test_tag_that_fell_twice_while_a_container_was_away_costs_one_round_trip(fleet: Fleet) -> None:
+    fleet.warm_scripts()
+    box = knowing(fleet)
+    for _ in range(2):
+        fleet.box().invoke().invalidate(tags=["t"])
+    fleet.box().invoke().get_or_load("k", loader("new"), tags=["t"])
+
+    before = box.flushes
+    got = box.invoke().get_or_load("k", loader("newer"), tags=["t"])
+
+    assert (got, box.flushes - before) == ("new", 1)

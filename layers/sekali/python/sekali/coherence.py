@@ -9,8 +9,14 @@
 The tail is applied after the values of the same pipeline were stored, since shards answer in any
 order: a value that was read before an invalidation does not stay behind it.
 
-The marks of tags come from three places: read in a pipeline, found in the log, set here. A value is
-fresh while each mark that it carries is the current one; where a mark is not known it is asked for.
+The marks of tags come from two places: read in a pipeline, set here. A value is fresh while each
+mark that it carries is the current one; where a mark is not known it is asked for. The log makes a
+mark unknown, and is not believed which one follows:
+
+    A sets mark 1 of a tag        a value is loaded under it
+    B sets mark 2                 which is the current one, and the value is not fresh any more
+    B appends, then A does        the last entry says mark 1
+
 What was appended by this container is not applied to it again: its own tier has followed at once.
 """
 
@@ -45,7 +51,6 @@ class Glance:
     command: Command
     cursor: Cursor | None
     number: int
-    moves: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +90,7 @@ class Coherence:
         with self._lock:
             self.glances += 1
             cursor = self._cursor
-            return Glance(self._log.tail(cursor), cursor, self.glances, self._moves)
+            return Glance(self._log.tail(cursor), cursor, self.glances)
 
     def apply(self, glance: Glance, reply: Any) -> None:  # Any: the client's reply
         """Drop from the local tier what the log names, or everything where it has a gap."""
@@ -98,16 +103,23 @@ class Coherence:
             # The first look too: a value of the same pipeline may be older than the log's end.
             self._forget("log_opened" if glance.cursor is None else "log_gap")
         if tail.names:
-            self._follow(tail, glance.moves)
+            self._follow(tail)
         self._cursor = tail.cursor
         self.applied = max(self.applied, glance.number)
 
-    def _follow(self, tail: Tail, moves: int) -> None:
+    def _follow(self, tail: Tail) -> None:
         with self._lock:
             own = set(self._own)
         keys, tags = tail.changed(own)
-        for tag, mark in dict(tags).items():  # the last one of each is the one that counts
-            self.learn(tag, mark, since=moves)
+        last = dict(tags)
+        several = {tag for tag, mark in tags if mark != last[tag]}
+        for tag, mark in last.items():
+            known = self._marks.get(tag)
+            if known is not None and known.text == mark and tag not in several:
+                continue
+            with self._lock:
+                self._set(tag, NO_MARK, known)
+            self._local.drop_tag(tag)
         self._local.drop_many(keys)
 
     def _forget(self, cause: str) -> None:
@@ -149,12 +161,15 @@ class Coherence:
                 return
             if since is not None and since < (known.move if known else self._forgotten):
                 mark = NO_MARK
-            if len(self._marks) >= MOST_MARKS and known is None:
-                self._marks.clear()
-                self._forgotten = self._moves
-            self._moves += 1
-            self._marks[tag] = _Mark(mark, self._moves)
+            self._set(tag, mark, known)
         self._local.drop_tag(tag, mark=mark)
+
+    def _set(self, tag: str, mark: str, known: _Mark | None) -> None:
+        if len(self._marks) >= MOST_MARKS and known is None:
+            self._marks.clear()
+            self._forgotten = self._moves
+        self._moves += 1
+        self._marks[tag] = _Mark(mark, self._moves)
 
     def moves(self) -> int:
         """Return a number to hand to `mark_since`: this moment, counted in changes of marks."""
@@ -168,8 +183,7 @@ class Coherence:
     def doubtful(self, epochs: Mapping[str, str]) -> list[str]:
         """Return the tags whose mark has to be asked for before the value is called stale.
 
-        One that is not the mark last seen is doubtful too: two containers that invalidate a tag at
-        once may reach the log in the other order.
+        One that is not the mark last seen is doubtful too: it may be newer.
         """
         return [tag for tag, mark in epochs.items() if not self._is_current(tag, mark)]
 
