@@ -16,7 +16,7 @@ from tests.flight_data import invented_month
 from tests.worker_kit import Context, Kit, event, job, returned, started_kit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 BUCKET = "flights"
 MONTH = "2013-01"
@@ -175,6 +175,46 @@ def test_key_of_event_bridge_is_taken_as_it_is_where_that_of_s3_is_quoted() -> N
 
     assert invalidate.handler(object_event(quoted), Context()) == {"months": []}
     assert invalidate.handler(notification(quoted), Context()) == {"months": ["2013-02"]}
+
+
+def by_topic(notice: dict[str, Any]) -> dict[str, Any]:
+    return {"Records": [{"EventSource": "aws:sns", "Sns": {"Message": json.dumps(notice)}}]}
+
+
+def by_queue(notice: dict[str, Any]) -> dict[str, Any]:
+    return {"Records": [{"eventSource": "aws:sqs", "messageId": "m", "body": json.dumps(notice)}]}
+
+
+def by_topic_and_queue(notice: dict[str, Any]) -> dict[str, Any]:
+    return by_queue({"Type": "Notification", "Message": json.dumps(notice)})
+
+
+@pytest.mark.usefixtures("kit")
+@pytest.mark.parametrize("way", [by_topic, by_queue, by_topic_and_queue])
+@pytest.mark.parametrize(
+    "notice", [notification("flights%2F2013-02.csv"), object_event("flights/2013-02.csv")]
+)
+def test_notification_may_come_by_a_topic_or_a_queue(
+    notice: dict[str, Any], way: Callable[[dict[str, Any]], dict[str, Any]]
+) -> None:
+    assert invalidate.handler(way(notice), Context()) == {"months": ["2013-02"]}
+    assert invalidate.handler(way({"Event": "s3:TestEvent"}), Context()) == {"months": []}
+
+
+@pytest.mark.parametrize(
+    ("event", "named"),
+    [
+        ({}, "the fields \\[\\]"),
+        ({"detail": {"bucket": {}}}, "the fields \\['detail'\\]"),
+        ({"Records": [{"dynamodb": {}}]}, "the fields \\['dynamodb'\\]"),
+        ({"Records": [{"s3": {"object": {}}}]}, "the fields \\['s3'\\]"),
+        ({"Records": [None]}, "NoneType"),
+        ({"Records": [{"body": "no json"}]}, "'no json'"),
+    ],
+)
+def test_event_of_another_kind_is_refused_by_name(event: dict[str, Any], named: str) -> None:
+    with pytest.raises(ValueError, match=f"^event: .*{named}"):
+        invalidate.handler(event, Context())
 
 
 @pytest.mark.usefixtures("kit")
