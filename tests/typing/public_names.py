@@ -100,10 +100,11 @@ def of_the_cache(context: object) -> None:
     with cache(context) as tiers:
         assert_type(tiers, Tiered)
         assert_type(tiers.get_or_load("k", lambda: {"a": 1}), dict[str, int])
+        assert_type(tiers.get_or_load("k", lambda: Loaded({"a": 1}, tags=["t"])), dict[str, int])
         assert_type(tiers.get_or_load_many(["a"], lambda _: {"a": 1.5}), dict[str, float])
         assert_type(tiers.set("k", 1, packing=Packing(codec=MsgpackCodec())), bool)
         tiers.invalidate(["k"], tags=["t"])
-        tiers.get_or_load("k", 1)  # type: ignore[arg-type]  # the point of the line
+        tiers.get_or_load("k", 1)  # type: ignore[call-overload]  # the point of the line
     with listening():
         assert_type(Loaded(1, ttl_seconds=5).value, int)
 

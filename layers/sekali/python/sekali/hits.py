@@ -15,7 +15,7 @@ belong to the load, and are checked where one may follow.
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from sekali.errors import ValueUnreadable
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from sekali.clock import Clock
     from sekali.entries import Entry
+    from sekali.lifetimes import Loaded
     from sekali.local import Local
 
     ShortWay = Callable[[str, Callable[[], Any], float | None, Mapping[str, Any]], object]
@@ -39,14 +40,34 @@ class Way(Enum):
 class GetOrLoad(Protocol):
     """Return the value of `key`, computing it with `loader` where it is missing."""
 
+    @overload
+    def __call__(
+        self,
+        key: str,
+        loader: Callable[[], Loaded[T]],
+        *,
+        ttl_seconds: float | None = None,
+        **options: Any,  # Any: the options of `Tiered.look_up`, which checks them
+    ) -> T: ...
+
+    @overload
     def __call__(
         self,
         key: str,
         loader: Callable[[], T],
         *,
         ttl_seconds: float | None = None,
-        **options: Any,  # Any: the options of `Tiered.look_up`, which checks them
-    ) -> T:
+        **options: Any,  # Any: as above
+    ) -> T: ...
+
+    def __call__(
+        self,
+        key: str,
+        loader: Callable[[], Any],  # Any: both of them
+        *,
+        ttl_seconds: float | None = None,
+        **options: Any,  # Any: as above
+    ) -> Any:  # Any: the value's type, as above
         """Take the way that there is."""
         ...
 
@@ -74,11 +95,11 @@ class Hits:
 
         def get_or_load(
             key: str,
-            loader: Callable[[], T],
+            loader: Callable[[], Any],  # Any: as in GetOrLoad
             *,
             ttl_seconds: float | None = None,
             **options: Any,  # Any: as in GetOrLoad
-        ) -> T:
+        ) -> Any:  # Any: as in GetOrLoad
             nonlocal hits
             try:
                 entry = entries[key]
@@ -95,15 +116,14 @@ class Hits:
                     entry.visited = True
                     hits += 1.0
                     if entry.body is None:
-                        # The type of a key's values is its callers' agreement.
-                        return entry.value  # type: ignore[return-value]
+                        return entry.value
                     try:
-                        return entry.decode(entry.body)  # type: ignore[return-value]  # the same
+                        return entry.decode(entry.body)
                     except ValueUnreadable:  # of the codec: what it wrote it does not read
                         hits -= 1.0
             found = short(key, loader, ttl_seconds, options)
             if found is not Way.LONG:
-                return found  # type: ignore[return-value]  # the same
+                return found
             return otherwise(key, loader, ttl_seconds=ttl_seconds, **options)
 
         get_or_load.__qualname__ = "Tiered.get_or_load"

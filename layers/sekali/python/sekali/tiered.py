@@ -122,22 +122,21 @@ class Tiered:
     def _get_or_load(
         self,
         key: str,
-        loader: Callable[[], T],
+        loader: Callable[[], Any],  # Any: as in GetOrLoad
         *,
         ttl_seconds: float | None = None,
         level: Level | None = None,
         **options: Any,  # Any: the options of `look_up`, which checks them
-    ) -> T:
+    ) -> Any:  # Any: as in GetOrLoad
         if self._due and level is None and self._follows():  # the first call of an invocation
-            # Any: what its loader returned.
-            found: Any = self._short.get_or_load(key, loader, ttl_seconds, options)
+            found = self._short.get_or_load(key, loader, ttl_seconds, options)
             if found is not Way.LONG:
-                return found  # type: ignore[no-any-return]  # the same
+                return found
         call = call_of(key, loader, ttl_seconds=ttl_seconds, level=level, **options)
         found = self._hit(key, level)
         if found is not MISSING:
-            return cast("T", found)
-        return cast("T", self._flying.look_up(call).value)
+            return found
+        return self._flying.look_up(call).value
 
     def look_up(
         self,
