@@ -6,9 +6,11 @@ import datetime as dt
 import decimal
 import enum
 import math
+import struct
 import tracemalloc
 from collections import OrderedDict
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -257,3 +259,89 @@ def test_a_value_that_cannot_be_trusted_is_unreadable_for_a_reason(
         codec.read(value, key=KEY)
 
     assert caught.value.reason == reason
+
+
+def forged(
+    numbers: tuple[float, ...] = (1.0, 60.0, -1.0, 0.0, 0.0),
+    *,
+    fence: bytes = b"0000000000000001",
+    more: bytes = b"",
+    more_bytes: int | None = None,
+    name_bytes: int = len(KEY),
+) -> bytes:
+    """Return a value with a right checksum that `header` would never write."""
+    sizes = (name_bytes, len(more) if more_bytes is None else more_bytes)
+    about = struct.pack("<dddddLL", *numbers, *sizes) + KEY.encode() + more + b"1"
+    front = fence + b"02"
+    return front + struct.pack("<L", crc32(about, crc32(front))) + about
+
+
+def test_a_forged_value_is_read_where_all_of_it_is_in_order() -> None:
+    more = b'{"e":{"flights":"a1b2"},"p":"msgpack"}'
+
+    opened = codec.read(forged(more=more), key=KEY)
+
+    assert opened == codec.Opened(
+        1, b"1", 1.0, 60.0, {"flights": "a1b2"}, packing="msgpack", soft_seconds=None
+    )
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        b"[]",
+        b"null",
+        b"{",
+        b"\xff",
+        b'{"e":5}',
+        b'{"e":null}',
+        b'{"e":["flights"]}',
+        b'{"e":"flights"}',
+        b'{"e":{"flights":5}}',
+        b'{"e":{"flights":{}}}',
+        b'{"p":5}',
+        b'{"p":null}',
+        b'{"p":["+z"]}',
+        b"[" * 100_000,
+    ],
+    ids=lambda more: ascii(more[:20]),
+)
+def test_tags_and_packing_that_are_none_make_a_value_garbage(more: bytes) -> None:
+    """The checksum is right: whoever wrote this is no release of ours."""
+    with pytest.raises(ValueUnreadable, match="garbage"):
+        codec.read(forged(more=more), key=KEY)
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf, -2.0, 1e300])
+@pytest.mark.parametrize("place", range(1, 5))
+def test_length_that_no_clock_measures_makes_a_value_garbage(place: int, odd: float) -> None:
+    """Life past the end of less than none, say, would be kept for longer than the server does."""
+    numbers = [1.0, 60.0, -1.0, 0.0, 0.0]
+    numbers[place] = odd
+
+    with pytest.raises(ValueUnreadable, match="garbage"):
+        codec.read(forged(tuple(numbers)), key=KEY)
+
+
+@pytest.mark.parametrize("created", [math.nan, math.inf, -1e300])
+def test_moment_that_no_clock_tells_makes_a_value_garbage(created: float) -> None:
+    with pytest.raises(ValueUnreadable, match="garbage"):
+        codec.read(forged((created, 60.0, -1.0, 0.0, 0.0)), key=KEY)
+
+
+@pytest.mark.parametrize("created", [0.0, -1.0, 1e12])
+def test_a_value_of_any_clock_can_be_read(created: float) -> None:
+    assert codec.read(envelope(created=created), key=KEY).created == created
+
+
+@pytest.mark.parametrize("fence", [b"-000000000000001", b"9999999999999999"])
+def test_a_fence_that_was_never_given_makes_a_value_garbage(fence: bytes) -> None:
+    with pytest.raises(ValueUnreadable, match="garbage"):
+        codec.read(forged(fence=fence), key=KEY)
+
+
+def test_sizes_beyond_the_value_are_no_reason_to_read_beyond_it() -> None:
+    with pytest.raises(ValueUnreadable, match="key"):
+        codec.read(forged(name_bytes=2**32 - 1), key=KEY)
+    with pytest.raises(ValueUnreadable, match="garbage"):
+        codec.read(forged(more_bytes=2**32 - 1), key=KEY)

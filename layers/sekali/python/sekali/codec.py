@@ -58,6 +58,8 @@ _ABOUT = struct.Struct("<dddddLL")
 _HEAD = struct.Struct("<16s2sLdddddLL")
 _HEAD_BYTES = _HEAD.size
 _NONE = -1.0
+_MOST_SECONDS = 2.0**53
+"""Above that no double tells a second from the next; NaN is not below it either."""
 
 
 def _writer(*, sort_keys: bool) -> Callable[[object, dict[int, object] | None], str]:
@@ -244,14 +246,22 @@ def unfold(
         value[_CHECKSUM_ENDS:], crc32(value[:_VERSION_ENDS])
     ):
         raise ValueUnreadable(_fault_of(value))
+    if not (
+        0 <= fence <= GREATEST_FENCE
+        and -_MOST_SECONDS <= created <= _MOST_SECONDS
+        and 0.0 <= ttl <= _MOST_SECONDS
+        and _NONE <= soft <= _MOST_SECONDS
+        and 0.0 <= stale <= _MOST_SECONDS
+        and 0.0 <= load <= _MOST_SECONDS
+    ):
+        raise ValueUnreadable("garbage")
     start = _HEAD_BYTES + name_bytes
     if value[_HEAD_BYTES:start] != key.encode("utf-8", "surrogatepass"):
         raise ValueUnreadable("key")
     epochs, packing = _NO_EPOCHS, ""
     if more_bytes:
         start += more_bytes
-        more = decode(value[start - more_bytes : start])
-        epochs, packing = more.get("e", _NO_EPOCHS), more.get("p", "")
+        epochs, packing = _more_of(value[start - more_bytes : start])
     return (
         fence,
         value[start:],
@@ -263,6 +273,20 @@ def unfold(
         load,
         packing,
     )
+
+
+def _more_of(text: bytes) -> tuple[Mapping[str, str], str]:
+    """Return the mark of each tag and the packing; whoever wrote this may not have been us."""
+    more = decode(text)
+    if type(more) is dict:
+        epochs, packing = more.get("e", {}), more.get("p", "")
+        if (
+            type(epochs) is dict
+            and type(packing) is str
+            and _TEXT.issuperset(map(type, epochs.values()))
+        ):
+            return epochs, packing
+    raise ValueUnreadable("garbage")
 
 
 def _fault_of(value: bytes) -> Literal["garbage", "version", "checksum"]:
