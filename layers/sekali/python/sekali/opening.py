@@ -99,6 +99,11 @@ class Opening:
             return None
         return client
 
+    def forget_parent(self) -> None:
+        """Let nothing be taken in a forked process: the socket and the lock are the parent's."""
+        self._lock = threading.Lock()
+        self._client, self._over = None, True
+
     def close(self) -> None:
         """Let go of what nobody took."""
         with self._lock:

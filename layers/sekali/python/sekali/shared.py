@@ -298,6 +298,15 @@ class Shared:
         if line is not None and idle:
             close(line.client)
 
+    def forget_parent(self) -> None:
+        """Begin anew in a forked process: sockets, and who holds which lock, are the parent's.
+
+        What is dropped here is closed on this side only; the parent goes on speaking.
+        """
+        self._lock = threading.Lock()
+        self._line = self._used = None
+        self.breaker = Breaker(self._clock)
+
     def _send(
         self,
         commands: Sequence[Command],

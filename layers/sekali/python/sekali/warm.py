@@ -8,7 +8,8 @@
 `reset()` forgets all of it. Tests call it, and so does Lambda around a snapshot, because a restored
 clone must share nothing with its siblings: no socket, no place in the log, no entry whose age it
 cannot know. In a forked process (managed instances run several per environment) the parent's
-container is dropped without a word, since its sockets and locks are the parent's.
+container is dropped without a word, since its sockets and locks are the parent's; who has it still,
+as the body of a job that forks, speaks to the cache on connections of its own.
 """
 
 from __future__ import annotations
@@ -359,7 +360,13 @@ def _forget_parent() -> None:
     """Start afresh in a forked process; the lock may be held by a thread that is not there."""
     global _lock  # noqa: PLW0603  a lock cannot be taken over, only replaced
     _lock = threading.Lock()
+    found, opening = _state["container"], _state["opening"]
     _state.update(container=None, pid=None, opening=None)
+    # Whoever has them still, as a body that forks its helpers, must not speak on these sockets.
+    if isinstance(opening, Opening):
+        opening.forget_parent()
+    if isinstance(found, Container):
+        found.shared.forget_parent()
 
 
 def _follow_snapshots() -> None:
