@@ -148,6 +148,9 @@ def _bound(opened: socket.socket, seconds: float | None) -> None:
     The system counts the time, where it can: Python looks whether a socket with a time-out is ready
     before each call, two calls of the system where one does. What is late raises BlockingIOError
     then. A socket that encrypts has to count by itself.
+
+    Not guaranteed: an end, where signals come more often than that, as of an interval timer whose
+    handler returns: after each the system counts anew.
     """
     if not seconds or hasattr(opened, "pending"):
         opened.settimeout(seconds)
