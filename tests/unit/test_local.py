@@ -12,6 +12,7 @@ import pytest
 from sekali import codec
 from sekali.clock import now
 from sekali.entries import MISSING
+from sekali.invalidation import new_mark
 from sekali.local import Local
 from sekali.telemetry.events import Event, LocalFlushed
 from sekali.testing import FrozenClock
@@ -287,14 +288,20 @@ def test_a_bound_of_zero_switches_it_off(bounds: Any) -> None:  # Any: as in new
     assert local.get("k") is MISSING
 
 
-def test_the_counted_bytes_are_close_to_the_real_ones() -> None:
+@pytest.mark.parametrize("tags", [0, 1, 5])
+def test_the_counted_bytes_are_close_to_the_real_ones(tags: int) -> None:
     import tracemalloc
 
     local = new_local(max_entries=10_000, max_bytes=2**30)
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
     for number in range(2_000):
-        local.put(f"flights/{number}", {"carrier": f"carrier {number}"}, ttl_seconds=60)
+        local.put(
+            f"flights/{number}",
+            {"carrier": f"carrier {number}"},
+            ttl_seconds=60,
+            epochs={f"month:{number}:{tag}": new_mark() for tag in range(tags)},
+        )
     real = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
 
