@@ -158,6 +158,32 @@ def test_mark_that_was_asked_for_before_a_newer_one_came_is_not_believed(fleet: 
     assert coherence.doubtful({"t": "newer"}) == ["t"]
 
 
+def test_mark_that_was_asked_for_during_an_invalidation_is_not_believed_after_it(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer was read before the new mark was set, and taken in after the invalidation."""
+    box = knowing(fleet)
+    cache, coherence, shared = box.invoke(), box.container.coherence, box.container.shared
+    fleet.box().invoke().get_or_load("k", loader("old"), tags=["t"])
+    cache.get("other")
+    asked = []
+    with monkeypatch.context() as patch:
+        honest = shared.flush
+
+        def flush(*args: Any, **options: Any) -> list[Any]:  # Any: as Shared.flush
+            patch.undo()
+            asked.append((coherence.moves(), honest([coherence.ask_mark("t")[0]])[0].decode()))
+            return honest(*args, **options)
+
+        patch.setattr(shared, "flush", flush)
+        cache.invalidate(tags=["t"])
+
+    ((moves, older),) = asked
+    coherence.learn("t", older, since=moves)
+
+    assert cache.get("k") is None
+
+
 @pytest.mark.parametrize("follower", ["a third one", "the one that is late"])
 @pytest.mark.parametrize("how", ["get", "get many", "load, tag not named"])
 def test_two_that_invalidate_a_tag_at_once_may_reach_the_log_in_the_other_order(

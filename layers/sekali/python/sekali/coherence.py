@@ -164,6 +164,18 @@ class Coherence:
             self._set(tag, mark, known)
         self._local.drop_tag(tag, mark=mark)
 
+    def confirm(self, tag: str, mark: str, *, since: int) -> None:
+        """Take a mark that was set by now for the current one, as `learn` does.
+
+        What another thread asked for before this moment, and is still to be told, is not believed:
+        it may have been read before the mark was set.
+        """
+        self.learn(tag, mark, since=since)
+        with self._lock:
+            known = self._marks.get(tag)
+            if known is not None:
+                self._set(tag, known.text, known)
+
     def _set(self, tag: str, mark: str, known: _Mark | None) -> None:
         if len(self._marks) >= MOST_MARKS and known is None:
             self._marks.clear()

@@ -84,8 +84,12 @@ def _follow(
     for name, key in scoped:
         tiers.local.drop(f"{name}/{key}")
     for entry in entries:
-        if entry.kind == "t":
-            tiers.coherence.learn(entry.name, entry.mark, since=moves)
+        if entry.kind != "t":
+            continue
+        if moves is None:
+            tiers.coherence.learn(entry.name, entry.mark)
+        else:
+            tiers.coherence.confirm(entry.name, entry.mark, since=moves)
 
 
 def _insist(tiers: Tiers, commands: Sequence[Command], until: float) -> Generator[Step, Any, None]:
