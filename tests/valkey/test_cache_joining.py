@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 DEADLINE_SECONDS = 10.0
 LOAD_SECONDS = 0.1
+WAIT_SECONDS = 0.25  # for a load, and hardly for the cooling of its key
 
 
 @pytest.fixture
@@ -200,3 +201,75 @@ def test_loop_that_was_closed_during_a_load_holds_its_key_as_a_dead_container_do
     assert cache.get_or_load("k", FakeLoader("v")) == "v"
     assert time.monotonic() - began < DEADLINE_SECONDS
     assert len(cache._flights) == 0  # noqa: SLF001 - the table
+
+
+@pytest.mark.parametrize("content", ["older", "ttl"])
+def test_caller_believes_no_flight_whose_leader_was_content_with_less(
+    fleet: Fleet, content: str
+) -> None:
+    """Its leader fell back on a value that only the leader's own level allowed."""
+    box = fleet.box(SystemClock())
+    cache = box.invoke()
+    cache.get_or_load("k", FakeLoader("old"), soft_ttl_seconds=0)
+    older = cache if content == "older" else box.invoke()
+    fleet.box().invoke().invalidate(["k"])
+    newer = box.invoke() if content == "older" else older
+
+    with failing(older, level="ttl" if content == "ttl" else None, soft_ttl_seconds=0):
+        found = newer.get_or_load("k", FakeLoader("new"), wait_seconds=WAIT_SECONDS)
+
+    assert found == "new"
+    assert len(box.container.flights) == 0
+
+
+def test_caller_believes_no_stale_value_that_only_the_leader_allows(fleet: Fleet) -> None:
+    box = fleet.box(SystemClock())
+    cache = box.invoke()
+    cache.get_or_load("k", FakeLoader("old"), ttl_seconds=0.01, stale_if_error_seconds=60)
+    time.sleep(0.02)
+
+    with failing(cache, stale_if_error_seconds=60):
+        found = cache.get_or_load("k", FakeLoader("new"), wait_seconds=WAIT_SECONDS)
+
+    assert found == "new"
+
+
+@contextmanager
+def failing(cache: Tiered, **options: Any) -> Iterator[None]:  # Any: as in look_up
+    """Keep a load of k under way; it fails soon after the block began, and "old" is served."""
+    began, go_on = threading.Event(), threading.Event()
+
+    def load() -> str:
+        began.set()
+        go_on.wait(DEADLINE_SECONDS)
+        raise OSError("no route")
+
+    with ThreadPoolExecutor(1) as pool:
+        leader = pool.submit(lambda: cache.get_or_load("k", load, **options))
+        assert began.wait(DEADLINE_SECONDS)
+        threading.Timer(LOAD_SECONDS, go_on.set).start()
+        yield
+        assert leader.result(DEADLINE_SECONDS) == "old"
+
+
+@pytest.mark.parametrize("fall", FALLS)
+def test_caller_after_an_invalidation_joins_no_load_that_began_during_it(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, fall: str
+) -> None:
+    """It was given what that load had found just before the value was gone."""
+    box = fleet.box(SystemClock())
+    cache = box.invoke()
+    cache.get_or_load("k", lambda: Loaded("old", tags=["t"]), soft_ttl_seconds=0)
+    honest = box.container.shared.flush
+    with ExitStack() as during, monkeypatch.context() as patch:
+
+        def flush(*args: Any, **options: Any) -> list[Any]:  # Any: as Shared.flush
+            patch.undo()
+            during.enter_context(failing(cache, soft_ttl_seconds=0))
+            return honest(*args, **options)
+
+        patch.setattr(box.container.shared, "flush", flush)
+        FALLS[fall](cache)
+        found = cache.get_or_load("k", FakeLoader("new"), wait_seconds=WAIT_SECONDS)
+
+    assert found == "new"

@@ -10,8 +10,9 @@ each as long as it likes:
             the load fails             C gets the error, and so does nobody who comes later
             A is cancelled or killed   C is told that nobody leads, and joins again
 
-A flight that began before what a caller has to have seen is waited for and not believed, by its
-number; and who sets or invalidates a key here lets nobody join the flight under way (`part`).
+A flight whose result may be older than what a caller has to have seen is waited for and not
+believed, by the numbers that both drew; and who has set or invalidated a key here lets nobody join
+the flight under way (`part`).
 
 A caller that comes back for a key which its own loader is computing is told so by `inside`, and
 computes through instead of waiting for itself. Two callers that each wait for what the other one
@@ -23,11 +24,12 @@ from __future__ import annotations
 import threading
 from concurrent.futures import Future
 from contextvars import ContextVar
+from itertools import count
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 T = TypeVar("T")
 
@@ -50,10 +52,12 @@ class Flight(Generic[T]):
     Most flights carry their leader only, so the future is made when somebody comes to wait.
     """
 
-    __slots__ = ("future", "loop", "number")
+    __slots__ = ("future", "loop", "seen")
 
     def __init__(self, number: int) -> None:
-        self.number = number
+        self.seen = number
+        """What fell before this number was drawn is not in the result: the flight's own, unless the
+        leader was content with less."""
         self.future: Future[T] | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
         """The event loop that the load runs on, if it does: whoever blocks that cannot wait."""
@@ -96,8 +100,8 @@ class Flights(Generic[T]):
         """Start with nobody in flight."""
         self._guard = threading.Lock()
         self._flights: dict[str, Flight[T]] = {}
-        self.begun: int = 0
-        """How many flights have begun: a later one has a greater number."""
+        self.draw: Callable[[], int] = count(1).__next__
+        """Return the next number: flights, invocations and strict calls draw one as they begin."""
 
     def __len__(self) -> int:
         """Return the number of keys in flight; 0 when nobody leads or waits."""
@@ -110,8 +114,7 @@ class Flights(Generic[T]):
             if flight is not None and not flight.is_left_behind():
                 flight.awaited()
                 return flight, False
-            self.begun += 1
-            mine = self._flights[key] = Flight(self.begun)
+            mine = self._flights[key] = Flight(self.draw())
         if flight is not None:  # whoever waits for what was left behind joins again
             self.fail(key, flight, Abandoned())
         return mine, True

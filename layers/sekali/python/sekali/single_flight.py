@@ -55,7 +55,7 @@ class SingleFlight:
         self._flights = flights
         self._is_due = is_due
         self._postpone = postpone
-        self._begun = flights.begun
+        self._number = flights.draw()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def _steps(self, call: Call, until: float | None, opening: Opening | None = None) -> Steps:
@@ -63,15 +63,21 @@ class SingleFlight:
             self._tiers, call, due=self._is_due(), postpone=self._postpone, until=until
         ).steps(opening)
 
-    def _newest_unseen(self, call: Call) -> int:
-        """Return the number of the last flight that may have loaded what has fallen since.
+    def _promised(self, call: Call) -> int:
+        """Return the number before which nothing may have fallen that the call is given.
 
         What the level promises to have seen ends with this call, with the beginning of the
         invocation, or nowhere.
         """
         if call.level == "strict":
-            return self._flights.begun
-        return self._begun if call.level == "per_invocation" else 0
+            return self._flights.draw()
+        return self._number if call.level == "per_invocation" else 0
+
+    def _land(self, call: Call, flight: Flight[Result[Any]], result: Result[Any]) -> None:
+        """End a flight: what was not loaded in it is only as good as its leader's level."""
+        if result.source != "loaded" and call.level != "strict":
+            flight.seen = self._promised(call)
+        self._flights.land(call.scoped, flight, result)
 
     def until(self, call: Call) -> float:
         """Return when a wait that begins now is over."""
@@ -85,7 +91,7 @@ class SingleFlight:
         """
         if self._flights.inside(call.scoped):
             return self._driver.drive(_through(call))
-        unseen = self._newest_unseen(call)
+        promised = self._promised(call)
         while True:
             flight, leads = self._flights.join(call.scoped)
             if leads:
@@ -100,12 +106,12 @@ class SingleFlight:
             except Exception as error:
                 if isinstance(error, TimeoutError) and not flight.awaited().done():
                     return self._driver.drive(self._out_of_time(call))
-                if isinstance(error, Abandoned) or flight.number <= unseen:
+                if isinstance(error, Abandoned) or flight.seen < promised:
                     continue
                 raise
             finally:
                 note_wait(self._tiers.invocation.now() - began)
-            if flight.number > unseen:
+            if flight.seen >= promised and _is_allowed(call, result):
                 return self._driver.drive(_own(call, result))
 
     def go_on(self, call: Call, flight: Flight[Result[Any]], opening: Opening) -> Result[Any]:
@@ -125,14 +131,14 @@ class SingleFlight:
         except BaseException as error:
             self._flights.fail(call.scoped, flight, error)
             raise
-        self._flights.land(call.scoped, flight, result)
+        self._land(call, flight, result)
         return result
 
     async def look_up_async(self, call: Call) -> Result[Any]:
         """Return the call's value as `look_up` does, on the running loop."""
         if self._flights.inside(call.scoped):
             return await self._driver.drive_async(_through(call))
-        until, unseen = self.until(call), self._newest_unseen(call)
+        until, promised = self.until(call), self._promised(call)
         while True:
             flight, leads = self._flights.join(call.scoped)
             task = self._start(call, flight, until) if leads else None
@@ -148,7 +154,7 @@ class SingleFlight:
                 if task is not None:
                     await task  # its loader was cancelled, or worse: that is this caller's to hear
                     raise
-                if isinstance(error, Abandoned) or flight.number <= unseen:
+                if isinstance(error, Abandoned) or flight.seen < promised:
                     continue
                 raise
             finally:
@@ -156,7 +162,7 @@ class SingleFlight:
                     note_wait(self._tiers.invocation.now() - began)
             if leads:
                 return result
-            if flight.number > unseen:
+            if flight.seen >= promised and _is_allowed(call, result):
                 return await self._driver.drive_async(_own(call, result))
 
     def _start(self, call: Call, flight: Flight[Result[Any]], until: float) -> asyncio.Task[None]:
@@ -177,7 +183,7 @@ class SingleFlight:
             if not isinstance(error, Exception):
                 raise
         else:
-            self._flights.land(call.scoped, flight, result)
+            self._land(call, flight, result)
 
     def _out_of_time(self, call: Call) -> Steps:
         seen = self._tiers.local.look(call.scoped)
@@ -232,11 +238,16 @@ class SingleFlight:
         finally:
             for key, (call, flight) in leading.items():
                 if key in results:
-                    self._flights.land(call.scoped, flight, results[key])
+                    self._land(call, flight, results[key])
                 else:
                     self._flights.fail(call.scoped, flight, failure)
         found.update({key: result.value for key, result in results.items()})
         return busy
+
+
+def _is_allowed(call: Call, result: Result[Any]) -> bool:
+    """Tell whether the call would have taken this result itself."""
+    return result.source != "stale" or call.lifetime.stale_seconds > 0
 
 
 def _own(call: Call, result: Result[Any]) -> Steps:

@@ -240,7 +240,6 @@ class Tiered:
         key that the loader leaves out is left out here too, and not stored.
         """
         wanted = texts_of("key", keys)
-
         alone = partial(partial, loaded_alone, loader)
         calls = {key: call_of(key, alone(key), level=level, **options) for key in wanted}
         found: dict[str, Any] = {}  # Any: whatever the caller caches
@@ -313,8 +312,10 @@ class Tiered:
         """
         call = call_of(key, _no_loader, ttl_seconds=ttl_seconds, **options)
         loading = self._flights.inside(call.scoped)
-        self._flights.part([call.scoped])
-        return self._driver.drive(set_value(self._tiers, call, value, patient=not loading))
+        try:
+            return self._driver.drive(set_value(self._tiers, call, value, patient=not loading))
+        finally:
+            self._flights.part([call.scoped])
 
     def invalidate(
         self, keys: Iterable[str] = (), *, tags: Iterable[str] = (), job: str = CACHE_NAME
@@ -333,8 +334,10 @@ class Tiered:
             SharedUnavailable: the shared cache did not take it within the time; do it again.
         """
         scoped, fallen = [(job, key) for key in texts_of("key", keys)], tags_of(tags)
-        self._flights.part(None if fallen else map("/".join, scoped))
-        self._driver.drive(invalidate(self._tiers, scoped, fallen))
+        try:
+            self._driver.drive(invalidate(self._tiers, scoped, fallen))
+        finally:  # not before: what begins meanwhile may still find what is about to fall
+            self._flights.part(None if fallen else map("/".join, scoped))
 
     def explain(self, key: str, *, packing: Packing = PLAIN, job: str = CACHE_NAME) -> Explanation:
         """Return what both tiers hold of `key` and who computes it; nothing is changed.
