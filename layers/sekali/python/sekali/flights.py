@@ -55,7 +55,7 @@ class Flight(Generic[T]):
     __slots__ = ("future", "loop", "seen")
 
     def __init__(self, number: int) -> None:
-        self.seen = number
+        self.seen: int = number
         """What fell before this number was drawn is not in the result: the flight's own, unless the
         leader was content with less."""
         self.future: Future[T] | None = None
