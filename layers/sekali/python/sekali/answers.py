@@ -26,9 +26,8 @@ LostReason = Literal["done", "failed", "held", "superseded", "ended"]
 LONGEST_INVOCATION_SECONDS: Final = 900.0
 """Lambda ends every invocation by then."""
 
-
 TOKEN_DIGITS: Final = 32
-"""Hexadecimal ones."""
+"""Hexadecimal digits of a token."""
 
 
 def new_token() -> str:

@@ -92,7 +92,8 @@ def _writer(*, sort_keys: bool) -> Callable[[object, dict[int, object] | None], 
 
 
 _open = _HEAD.unpack_from
-_NO_EPOCHS: Mapping[str, str] = MappingProxyType({})
+NO_EPOCHS: Mapping[str, str] = MappingProxyType({})
+"""What a value without tags carries."""
 _compact = _writer(sort_keys=False)
 _canonical = _writer(sort_keys=True)
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
@@ -258,7 +259,7 @@ def unfold(
     start = _HEAD_BYTES + name_bytes
     if value[_HEAD_BYTES:start] != key.encode("utf-8", "surrogatepass"):
         raise ValueUnreadable("key")
-    epochs, packing = _NO_EPOCHS, ""
+    epochs, packing = NO_EPOCHS, ""
     if more_bytes:
         start += more_bytes
         epochs, packing = _more_of(value[start - more_bytes : start])

@@ -17,7 +17,7 @@ mark unknown, and is not believed which one follows:
     B sets mark 2                 which is the current one, and the value is not fresh any more
     B appends, then A does        the last entry says mark 1
 
-What was appended by this container is not applied to it again: its own tier has followed at once.
+Keys that this container appended are not applied to it again: its own tier has followed at once.
 """
 
 from __future__ import annotations

@@ -39,9 +39,7 @@ class LoadClaims:
     the key was asked for before (tests/benchmarks, "library: choices").
     """
 
-    def __init__(
-        self, claims: Claims, terms: Terms, pattern: tuple[bytes | str | int, ...]
-    ) -> None:
+    def __init__(self, claims: Claims, terms: Terms, pattern: Arguments) -> None:
         """Take `pattern`, a claim under these terms of any key and owner, for what is the same."""
         self._claims, self._terms = claims, terms
         self._front, fixed = _around(pattern)

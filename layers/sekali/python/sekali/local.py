@@ -29,7 +29,6 @@ from __future__ import annotations
 import math
 import sys
 from threading import Lock
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from sekali import codec
@@ -47,7 +46,6 @@ PLAIN_PREFIX: Final = f"{CACHE_NAME}/"
 
 # What an entry and a tag of it cost beside key, value and name; a test compares it with Python's.
 _ENTRY_BYTES, _TAG_BYTES = 400, 340
-_NO_EPOCHS: Mapping[str, str] = MappingProxyType({})
 _size_of = sys.getsizeof
 
 
@@ -162,7 +160,7 @@ class Local:
         encoded: bytes | None = None,
         since: Moment | None = None,
         fence: int = 0,
-        epochs: Mapping[str, str] = _NO_EPOCHS,
+        epochs: Mapping[str, str] = codec.NO_EPOCHS,
         fresh_seconds: float | None = None,
         stale_seconds: float = 0.0,
         age_seconds: float = 0.0,

@@ -374,7 +374,7 @@ class Tiered:
         if self._due:
             if self._is_due():
                 return False
-            # Not before somebody asks: few jobs do, and it takes as long as a third of a record.
+            # Not before somebody asks: many a batch reads no key.
             self._short = SharedHits(
                 self._tiers,
                 self._shared,
